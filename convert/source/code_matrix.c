@@ -31,26 +31,23 @@ static enum sp_status grow_bytes(struct sp_code_buffer *buffer, size_t need, str
     return sp_reserve(&buffer->bytes, &buffer->size, need, 1, err);
 }
 
-enum sp_status sp_strip_read(const uint8_t **rows, size_t *between, size_t *n,
-                             const struct sp_strip *strip, uint64_t first,
-                             struct sp_code_buffer *buffer, struct sp_err *err)
+enum sp_status sp_strip_read(struct sp_strip *strip, uint64_t first, struct sp_code_buffer *buffer,
+                             struct sp_err *err)
 {
     uint64_t left = strip->n_rows - first;
     bool whole = strip->step / WHOLE_ROWS <= strip->want && strip->step <= BUFFER_SIZE / LEAST_ROWS;
-    size_t each = whole ? (size_t)strip->step : strip->want, m;
+    size_t each = whole ? (size_t)strip->step : strip->want;
     enum sp_status st;
 
     if ((st = grow_bytes(buffer, LEAST_ROWS * strip->want, err))) return st;
-    m = 1 + (buffer->size - strip->want) / each;
-    if (m > left) m = (size_t)left;
-    *rows = buffer->bytes;
-    *between = each;
-    *n = m;
+    strip->between = each;
+    strip->n = 1 + (buffer->size - strip->want) / each;
+    if (strip->n > left) strip->n = (size_t)left;
     if (whole) {
         return sp_safetensors_read(strip->tensor, strip->offset + first * strip->step,
-                                   (m - 1) * each + strip->want, buffer->bytes, err);
+                                   (strip->n - 1) * each + strip->want, buffer->bytes, err);
     }
-    for (size_t i = 0; st == SP_OK && i < m; i++) {
+    for (size_t i = 0; st == SP_OK && i < strip->n; i++) {
         st = sp_safetensors_read(strip->tensor, strip->offset + (first + i) * strip->step,
                                  strip->want, buffer->bytes + i * each, err);
     }
@@ -174,14 +171,12 @@ static enum sp_status read_across(uint8_t *codes, const struct sp_code_matrix *m
 
     if (m->bits == 3) skip = 0;
     if ((st = sp_reserve(&buffer->codes, &buffer->n_codes, unpacked * SQUARE, 1, err))) return st;
-    for (uint64_t done = 0; done < m->cols;) {
-        const uint8_t *rows;
-        size_t between, n_rows;
-        if ((st = sp_strip_read(&rows, &between, &n_rows, &strip, done, buffer, err))) return st;
-        for (size_t k = 0; k < n_rows; k += SQUARE) {
-            size_t square = n_rows - k < SQUARE ? n_rows - k : SQUARE;
+    for (uint64_t done = 0; done < m->cols; done += strip.n) {
+        if ((st = sp_strip_read(&strip, done, buffer, err))) return st;
+        for (size_t k = 0; k < strip.n; k += SQUARE) {
+            size_t square = strip.n - k < SQUARE ? strip.n - k : SQUARE;
             for (size_t i = 0; i < square; i++) {
-                uint8_t *row = buffer->bytes + (k + i) * between;
+                uint8_t *row = buffer->bytes + (k + i) * strip.between;
                 uint8_t *out = buffer->codes + i * unpacked;
                 add_to_words(row, strip.want, m->word_offset);
                 sp_checkpoint_codes_unpack(out, row, bit, m->bits, false, unpacked);
@@ -189,7 +184,6 @@ static enum sp_status read_across(uint8_t *codes, const struct sp_code_matrix *m
             }
             transpose(codes, m->cols, done + k, buffer->codes + skip, unpacked, square, n);
         }
-        done += n_rows;
     }
     return SP_OK;
 }
@@ -204,28 +198,24 @@ static enum sp_status read_columns(uint8_t *codes, const struct sp_code_matrix *
                              .step = m->pitch / 8,
                              .n_rows = n_words,
                              .want = n * 4};
-    uint64_t word = 0; /* of a column */
+    enum sp_status st;
 
-    while (word < n_words) {
-        const uint8_t *rows;
-        size_t between, n_rows;
-        enum sp_status st;
-        if ((st = sp_strip_read(&rows, &between, &n_rows, &strip, word, buffer, err))) return st;
+    for (uint64_t word = 0; word < n_words; word += strip.n) { /* of a column */
+        if ((st = sp_strip_read(&strip, word, buffer, err))) return st;
         /* Whole groups only, except for the last one. */
-        if (word + n_rows < n_words) n_rows -= n_rows % m->bits;
-        for (size_t w = 0; w < n_rows; w += m->bits) {
+        if (word + strip.n < n_words) strip.n -= strip.n % m->bits;
+        for (size_t w = 0; w < strip.n; w += m->bits) {
             uint64_t k = (word + w) / m->bits * GROUP_CODES;
-            size_t in_group = n_rows - w < m->bits ? n_rows - w : m->bits;
+            size_t in_group = strip.n - w < m->bits ? strip.n - w : m->bits;
             size_t n_codes = m->cols - k < GROUP_CODES ? (size_t)(m->cols - k) : GROUP_CODES;
             for (size_t i = 0; i < n; i++) {
                 uint8_t stream[4 * 8];
                 for (size_t j = 0; j < in_group; j++)
-                    memcpy(stream + 4 * j, rows + (w + j) * between + 4 * i, 4);
+                    memcpy(stream + 4 * j, buffer->bytes + (w + j) * strip.between + 4 * i, 4);
                 sp_checkpoint_codes_unpack(codes + i * m->cols + k, stream, 0, m->bits, false,
                                            n_codes);
             }
         }
-        word += n_rows;
     }
     return SP_OK;
 }
@@ -236,7 +226,6 @@ enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *
     bool down = m->packing == SP_PACK_DOWN;
 
     if (m->packing == SP_PACK_QUARTERS) return read_quarters(codes, m, first, n, buffer, err);
-
     if (n == 0) return SP_OK;
     if (m->transposed) return (down ? read_columns : read_across)(codes, m, first, n, buffer, err);
     return (down ? read_down : read_along)(codes, m, first, n, buffer, err);

@@ -59,12 +59,11 @@ struct sp_strip {
     const struct sp_safetensor *tensor;
     uint64_t offset, step, n_rows;
     size_t want;
+    size_t between, n; /* of the rows that were read: bytes from one to the next, their number */
 };
 
-/* Reads rows first.. of a strip into the buffer, as many as fit. *rows points to the first,
- * *between is the distance of two rows in bytes, and *n is their number, at least 1. */
-SP_MUST_CHECK enum sp_status sp_strip_read(const uint8_t **rows, size_t *between, size_t *n,
-                                           const struct sp_strip *strip, uint64_t first,
+/* Reads rows first.. of a strip into the buffer, as many as fit, at least 1. */
+SP_MUST_CHECK enum sp_status sp_strip_read(struct sp_strip *strip, uint64_t first,
                                            struct sp_code_buffer *buffer, struct sp_err *err);
 
 /* One weight; the tensors are borrowed from the checkpoint. Over all its leading dimensions it has

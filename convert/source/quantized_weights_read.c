@@ -114,24 +114,22 @@ static enum sp_status read_numbers(float *out, const struct sp_weight *w,
                                    struct sp_err *err)
 {
     size_t groups = (size_t)w->grid_cols, size = sp_dtype_info(t->dtype)->bits / 8;
-    size_t between, m, stored = w->scales_transposed ? n : groups;
+    size_t stored = w->scales_transposed ? n : groups;
     struct sp_strip strip = {.tensor = t, .step = w->scale_pitch * size, .want = stored * size};
     enum sp_status st;
 
     strip.offset = first * (w->scales_transposed ? size : strip.step);
     strip.n_rows = w->scales_transposed ? groups : n;
     if ((st = sp_reserve(&ws->row, &ws->caps[5], stored, sizeof(float), err))) return st;
-    for (size_t done = 0; done < strip.n_rows; done += m) {
-        const uint8_t *rows;
-        st = sp_strip_read(&rows, &between, &m, &strip, done, &ws->buffer, err);
-        if (st) return st;
-        for (size_t i = 0; i < m; i++) {
+    for (size_t done = 0; done < strip.n_rows; done += strip.n) {
+        if ((st = sp_strip_read(&strip, done, &ws->buffer, err))) return st;
+        for (size_t i = 0; i < strip.n; i++) {
+            const uint8_t *row = ws->buffer.bytes + i * strip.between;
             if (!w->scales_transposed) {
-                sp_checkpoint_codes_read(out + (done + i) * groups, type, rows + i * between,
-                                         groups);
+                sp_checkpoint_codes_read(out + (done + i) * groups, type, row, groups);
                 continue;
             }
-            sp_checkpoint_codes_read(ws->row, type, rows + i * between, n);
+            sp_checkpoint_codes_read(ws->row, type, row, n);
             for (size_t r = 0; r < n; r++)
                 out[r * groups + done + i] = ws->row[r];
         }

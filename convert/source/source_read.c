@@ -22,7 +22,9 @@ struct cut {
     const struct sp_gguf_weight *block; /* NULL: not of a GGUF file */
     const struct sp_weight *weight;     /* NULL: plain numbers in `tensor` */
     const struct sp_safetensor *tensor;
-    size_t width; /* bytes of an element */
+    size_t width;                     /* bytes of an element */
+    const struct sp_scratch *scratch; /* for reading */
+    struct sp_err *err;
 };
 
 static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_spec *spec,
@@ -103,41 +105,38 @@ void sp_scratch_release(struct sp_scratch *scratch)
 }
 
 /* Elements first.. of the stored tensor, in its own order. */
-static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first, uint64_t n,
-                               const struct sp_scratch *scratch, struct sp_err *err)
+static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first, uint64_t n)
 {
     enum sp_status st;
-    uint64_t most = scratch->size / cut->width;
+    uint64_t most = cut->scratch->size / cut->width;
 
-    for (uint64_t done = 0; done < n;) {
+    for (uint64_t done = 0; done < n; done += most) {
         size_t m = (size_t)(n - done < most ? n - done : most);
         st = sp_safetensors_read(cut->tensor, (first + done) * cut->width, m * cut->width,
-                                 scratch->bytes, err);
+                                 cut->scratch->bytes, cut->err);
         if (st) return st;
-        sp_decode_floats(out + done, cut->tensor->dtype, scratch->bytes, m);
-        done += m;
+        sp_decode_floats(out + done, cut->tensor->dtype, cut->scratch->bytes, m);
     }
     return SP_OK;
 }
 
 /* Rows that are not neighbors: as many as the scratch holds with what lies between them. */
-static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t first, uint64_t n,
-                                   const struct sp_scratch *scratch, struct sp_err *err)
+static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t first, uint64_t n)
 {
     enum sp_status st;
     const struct sp_row_span *p = cut->span;
     size_t cols = p->n_cols, row_size = cols * cut->width, step = p->step * row_size;
-    uint64_t most = 1 + (scratch->size - row_size) / step;
+    uint64_t most = 1 + (cut->scratch->size - row_size) / step;
 
     for (uint64_t done = 0; done < n;) {
         uint64_t m = n - done < most ? n - done : most;
         uint64_t row = p->first_row + (first + done) * p->step;
         st = sp_safetensors_read(cut->tensor, row * row_size, (size_t)(m - 1) * step + row_size,
-                                 scratch->bytes, err);
+                                 cut->scratch->bytes, cut->err);
         if (st) return st;
         for (uint64_t r = 0; r < m; r++) {
-            sp_decode_floats(out + (done + r) * cols, cut->tensor->dtype, scratch->bytes + r * step,
-                             cols);
+            sp_decode_floats(out + (done + r) * cols, cut->tensor->dtype,
+                             cut->scratch->bytes + r * step, cols);
         }
         done += m;
     }
@@ -147,8 +146,7 @@ static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t f
 /* Rows that are columns in the file, n of them within one matrix that begins at element `base` and
  * has `width` columns there: for each k, one run across the wanted rows. */
 static enum sp_status read_transposed_run(float *out, const struct cut *cut, uint64_t base,
-                                          uint64_t width, uint64_t first, uint64_t n,
-                                          const struct sp_scratch *scratch, struct sp_err *err)
+                                          uint64_t width, uint64_t first, uint64_t n)
 {
     enum sp_status st;
     size_t cols = cut->span->n_cols, step = cut->span->step;
@@ -156,22 +154,21 @@ static enum sp_status read_transposed_run(float *out, const struct cut *cut, uin
 
     for (size_t k = 0; k < cols; k++) {
         st = sp_safetensors_read(cut->tensor, (base + k * width + first) * cut->width,
-                                 span * cut->width, scratch->bytes, err);
+                                 span * cut->width, cut->scratch->bytes, cut->err);
         if (st) return st;
-        sp_decode_floats(scratch->floats, cut->tensor->dtype, scratch->bytes, span);
+        sp_decode_floats(cut->scratch->floats, cut->tensor->dtype, cut->scratch->bytes, span);
         for (size_t r = 0; r < n; r++)
-            out[r * cols + k] = scratch->floats[r * step];
+            out[r * cols + k] = cut->scratch->floats[r * step];
     }
     return SP_OK;
 }
 
-static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_t first, uint64_t n,
-                                      const struct sp_scratch *scratch, struct sp_err *err)
+static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_t first, uint64_t n)
 {
     enum sp_status st;
     const struct sp_row_span *p = cut->span;
     uint64_t width = cut->tensor->shape[cut->tensor->rank - 1];
-    uint64_t most = 1 + (scratch->size / cut->width - 1) / p->step;
+    uint64_t most = 1 + (cut->scratch->size / cut->width - 1) / p->step;
 
     for (uint64_t done = 0; done < n;) {
         uint64_t row = p->first_row + (first + done) * p->step;
@@ -179,7 +176,7 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
         uint64_t inside = row % width, left = 1 + (width - 1 - inside) / p->step;
         uint64_t m = n - done < most ? n - done : most;
         if (m > left) m = left;
-        st = read_transposed_run(out + done * p->n_cols, cut, base, width, inside, m, scratch, err);
+        st = read_transposed_run(out + done * p->n_cols, cut, base, width, inside, m);
         if (st) return st;
         done += m;
     }
@@ -187,24 +184,22 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
 }
 
 /* Whole rows of a stored weight as floats. */
-static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t first, uint64_t n,
-                                  const struct sp_scratch *scratch, struct sp_err *err)
+static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t first, uint64_t n)
 {
     if (cut->block) {
-        return sp_gguf_weight_read(out, cut->block, stored_cols(cut), first, 1, n, scratch->bytes,
-                                   scratch->size, err);
+        return sp_gguf_weight_read(out, cut->block, stored_cols(cut), first, 1, n,
+                                   cut->scratch->bytes, cut->scratch->size, cut->err);
     }
-    return sp_weight_read(out, cut->weight, first, 1, n, scratch->weights, err);
+    return sp_weight_read(out, cut->weight, first, 1, n, cut->scratch->weights, cut->err);
 }
 
 /* Rows of floats that are columns of a weight that is decoded: whole rows of it, as many at a time
  * as the scratch holds, give one element of each. */
 static enum sp_status read_transposed_weight(float *out, const struct cut *cut, uint64_t first,
-                                             uint64_t n, const struct sp_scratch *scratch,
-                                             struct sp_err *err)
+                                             uint64_t n)
 {
     const struct sp_row_span *p = cut->span;
-    uint64_t width = stored_cols(cut), most = scratch->size / 2 / width;
+    uint64_t width = stored_cols(cut), most = cut->scratch->size / 2 / width;
 
     for (uint64_t done = 0, m; done < n; done += m) {
         uint64_t row = p->first_row + (first + done) * p->step, inside = row % width;
@@ -214,11 +209,11 @@ static enum sp_status read_transposed_weight(float *out, const struct cut *cut, 
         for (uint64_t k = 0, rows; k < p->n_cols; k += rows) {
             enum sp_status st;
             rows = p->n_cols - k < most ? p->n_cols - k : most;
-            if ((st = decode_rows(scratch->floats, cut, base + k, rows, scratch, err))) return st;
+            if ((st = decode_rows(cut->scratch->floats, cut, base + k, rows))) return st;
             for (uint64_t r = 0; r < m; r++) {
                 for (uint64_t i = 0; i < rows; i++) {
                     out[(done + r) * p->n_cols + k + i] =
-                        scratch->floats[i * width + inside + r * p->step];
+                        cut->scratch->floats[i * width + inside + r * p->step];
                 }
             }
         }
@@ -226,24 +221,22 @@ static enum sp_status read_transposed_weight(float *out, const struct cut *cut, 
     return SP_OK;
 }
 
-static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t first, uint64_t n,
-                                 const struct sp_scratch *scratch, struct sp_err *err)
+static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t first, uint64_t n)
 {
     const struct sp_row_span *p = cut->span;
 
-    if (p->transposed && cut->tensor == NULL)
-        return read_transposed_weight(out, cut, first, n, scratch, err);
+    if (p->transposed && cut->tensor == NULL) return read_transposed_weight(out, cut, first, n);
     if (cut->block) {
         return sp_gguf_weight_read(out, cut->block, p->n_cols, p->first_row + first * p->step,
-                                   p->step, n, scratch->bytes, scratch->size, err);
+                                   p->step, n, cut->scratch->bytes, cut->scratch->size, cut->err);
     }
     if (cut->weight) {
         return sp_weight_read(out, cut->weight, p->first_row + first * p->step, p->step, n,
-                              scratch->weights, err);
+                              cut->scratch->weights, cut->err);
     }
-    if (p->transposed) return read_transposed(out, cut, first, n, scratch, err);
-    if (p->step > 1) return read_strided(out, cut, first, n, scratch, err);
-    return read_run(out, cut, (p->first_row + first) * p->n_cols, n * p->n_cols, scratch, err);
+    if (p->transposed) return read_transposed(out, cut, first, n);
+    if (p->step > 1) return read_strided(out, cut, first, n);
+    return read_run(out, cut, (p->first_row + first) * p->n_cols, n * p->n_cols);
 }
 
 /* The span of a row of a tensor; *row becomes that of the span's stored tensor. */
@@ -326,7 +319,9 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
 
     if (source->pack == NULL) {
         struct cut cut = cut_of(source, list, i);
-        if ((st = read_piece(out, &cut, first, n, scratch, err))) return st;
+        cut.scratch = scratch;
+        cut.err = err;
+        if ((st = read_piece(out, &cut, first, n))) return st;
     }
     if (source->merge == NULL) return SP_OK;
     return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_span + i, first,
