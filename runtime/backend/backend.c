@@ -165,3 +165,12 @@ void sp_backend_multiply(const struct sp_backend *backend, const struct sp_produ
     sp_backend_observe(backend, products, n_products, acts, n_rows, NULL, 0);
     multiply(backend, products, n_products, acts, n_rows, &all, 1, *backend->lora);
 }
+
+void sp_backend_product(const struct sp_backend *backend, float *y, size_t ldy,
+                        const struct sp_matrix *w, const float *bias, const struct sp_acts *acts,
+                        size_t n_rows)
+{
+    const struct sp_product product = {.w = w, .bias = bias, .y = y, .ldy = ldy};
+
+    sp_backend_multiply(backend, &product, 1, acts, n_rows);
+}

@@ -135,6 +135,11 @@ void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
                          size_t n_products, const struct sp_acts *acts, size_t n_rows);
 
+/* y[n_rows][ldy] = W x (+ bias, unless it is NULL), one product as sp_backend_multiply has it. */
+void sp_backend_product(const struct sp_backend *backend, float *y, size_t ldy,
+                        const struct sp_matrix *w, const float *bias, const struct sp_acts *acts,
+                        size_t n_rows);
+
 /* Computes a product that has its panels and its activations at hand. */
 void sp_backend_matmul(const struct sp_backend *backend, const struct sp_matmul *m);
 

@@ -5,36 +5,19 @@
 
 #include <stdlib.h>
 
-static double megabytes(size_t size)
-{
-    return (double)size / 1e6;
-}
-
-static enum sp_status refuse(struct sp_err *err, size_t n_positions, size_t size, size_t left,
-                             const char *which)
-{
-    return sp_fail_about(err, SP_E_NOMEM, SP_TOPIC_CACHES,
-                         "out of memory: KV caches for %zu tokens need %.1f MB more, and %.1f MB "
-                         "of %s are left",
-                         n_positions, megabytes(size), megabytes(left), which);
-}
-
-/* Free memory without what the weights will use. Weights that do not fit into memory are read from
- * the disk again and again: the caches may then use an eighth. */
-static size_t free_beside_weights(const struct sp_cache_budget *budget)
-{
-    uint64_t all = sp_free_memory(), least = all / 8, mapped = atomic_load(&budget->mapped);
-    uint64_t left = all > mapped ? all - mapped : 0;
-
-    if (left < least) left = least;
-    return left < SIZE_MAX ? (size_t)left : SIZE_MAX;
-}
-
-/* The bytes that are left while the caches hold `used`. */
+/* The bytes that are left while the caches hold `used`: without a limit, free memory without what
+ * the weights will use. Weights that do not fit into memory are read from the disk again and again:
+ * the caches may then use an eighth. */
 static size_t left_beside(const struct sp_cache_budget *budget, size_t used)
 {
-    if (budget->limit == 0) return free_beside_weights(budget);
-    return budget->limit > used ? budget->limit - used : 0;
+    uint64_t all, mapped, left;
+
+    if (budget->limit) return budget->limit > used ? budget->limit - used : 0;
+    all = sp_free_memory();
+    mapped = atomic_load(&budget->mapped);
+    left = all > mapped ? all - mapped : 0;
+    if (left < all / 8) left = all / 8;
+    return left < SIZE_MAX ? (size_t)left : SIZE_MAX;
 }
 
 /* Takes the bytes if they are left; *left = the bytes that were left before. */
@@ -57,7 +40,11 @@ enum sp_status sp_cache_budget_take(struct sp_cache_budget *budget, size_t size,
 
     while (!try_take(budget, size, &left)) {
         if (is_possible && budget->reclaim && budget->reclaim(budget->context)) continue;
-        return refuse(err, n_positions, size, left, budget->limit ? "the limit" : "free memory");
+        return sp_fail_about(err, SP_E_NOMEM, SP_TOPIC_CACHES,
+                             "out of memory: KV caches for %zu tokens need %.1f MB more, and %.1f "
+                             "MB of %s are left",
+                             n_positions, (double)size / 1e6, (double)left / 1e6,
+                             budget->limit ? "the limit" : "free memory");
     }
     return SP_OK;
 }

@@ -109,25 +109,16 @@ enum sp_status sp_cache_file_bytes(struct sp_cache_file *s, void *bytes, size_t 
     return SP_OK;
 }
 
-/* Writes a number, or replaces *number by the one that is read. */
-static enum sp_status move(struct sp_cache_file *s, uint64_t *number, struct sp_err *err)
+enum sp_status sp_cache_file_number(struct sp_cache_file *s, size_t *number, size_t most,
+                                    struct sp_err *err)
 {
     uint8_t bytes[8];
+    uint64_t moved;
     enum sp_status st;
 
     sp_put64(bytes, *number);
     if ((st = sp_cache_file_bytes(s, bytes, sizeof bytes, err))) return st;
-    *number = sp_get64(bytes);
-    return SP_OK;
-}
-
-enum sp_status sp_cache_file_number(struct sp_cache_file *s, size_t *number, size_t most,
-                                    struct sp_err *err)
-{
-    uint64_t moved = *number;
-    enum sp_status st;
-
-    if ((st = move(s, &moved, err))) return st;
+    moved = sp_get64(bytes);
     if (moved > most) {
         return sp_fail(err, SP_E_INPUT, "%s: %ju at byte %ju, expected at most %zu", s->path,
                        (uintmax_t)moved, (uintmax_t)(s->at - 8), most);

@@ -113,38 +113,28 @@ size_t sp_kv_size_here(const struct sp_kv *kv, size_t n)
     return kv->n_heads ? sp_kv_size(kv, n) / kv->n_heads * kv->n_heads_here : 0;
 }
 
-static enum sp_status grow(struct sp_kv *kv, size_t n, struct sp_err *err)
+enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
 {
     size_t n_slots = used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
     enum sp_status st;
 
-    if (n_slots <= kv->n_ready) return SP_OK;
-    if ((st = sp_region_grow(&kv->regions[0], n_blocks * kv->key_block_size, err))) return st;
-    if ((st = sp_region_grow(&kv->regions[1], n_blocks * kv->value_block_size, err))) return st;
-    kv->n_ready = n_slots;
-    return SP_OK;
-}
-
-enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
-{
-    enum sp_status st = grow(kv, n, err);
-
-    return st ? st : change_remote(kv, SP_CACHE_GROWS, n, err);
-}
-
-static void shrink(struct sp_kv *kv, size_t n)
-{
-    size_t n_slots = used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
-
-    if (n_slots >= kv->n_ready) return;
-    sp_region_shrink(&kv->regions[0], n_blocks * kv->key_block_size);
-    sp_region_shrink(&kv->regions[1], n_blocks * kv->value_block_size);
-    kv->n_ready = n_slots;
+    if (n_slots > kv->n_ready) {
+        if ((st = sp_region_grow(&kv->regions[0], n_blocks * kv->key_block_size, err))) return st;
+        if ((st = sp_region_grow(&kv->regions[1], n_blocks * kv->value_block_size, err))) return st;
+        kv->n_ready = n_slots;
+    }
+    return change_remote(kv, SP_CACHE_GROWS, n, err);
 }
 
 void sp_kv_shrink(struct sp_kv *kv, size_t n)
 {
-    shrink(kv, n);
+    size_t n_slots = used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+
+    if (n_slots < kv->n_ready) {
+        sp_region_shrink(&kv->regions[0], n_blocks * kv->key_block_size);
+        sp_region_shrink(&kv->regions[1], n_blocks * kv->value_block_size);
+        kv->n_ready = n_slots;
+    }
     (void)change_remote(kv, SP_CACHE_SHRINKS, n, NULL);
 }
 
@@ -176,18 +166,13 @@ static void copy_lane(uint8_t *to, size_t to_lane, const uint8_t *from, size_t f
         memcpy(to + to_lane * width, from + from_lane * width, width);
 }
 
-/* Rows of lanes of a key block; *width = bytes of a lane. */
-static size_t rows_of_key(const struct sp_kv *kv, size_t *width)
-{
-    *width = kv->type == SP_CACHE_F16 ? 2 : 4;
-    return kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
-}
-
 void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos,
                 size_t head)
 {
-    size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK, width;
-    size_t n = rows_of_key(from, &width), size = from->value_block_size / SP_KV_BLOCK;
+    size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK, dim = from->head_dim;
+    /* Rows of lanes of a key block, and bytes of a lane. */
+    size_t n = from->type == SP_CACHE_Q8 ? dim / 4 + dim / SP_KV_GROUP : dim;
+    size_t width = from->type == SP_CACHE_F16 ? 2 : 4, size = from->value_block_size / SP_KV_BLOCK;
     uint8_t *values = sp_kv_values(to, head, to_pos);
     const uint8_t *others = sp_kv_values(from, head, from_pos);
 

@@ -15,19 +15,6 @@ struct sp_lora_factors {
     float *memory;                /* the panels of both, owned */
 };
 
-/* Consecutive rows of a pass that have the same adapter with the same scale. */
-struct row_span {
-    const struct sp_lora_products *adapter;
-    float scale;
-    size_t first, n;
-};
-
-struct sp_lora_rows {
-    struct row_span *spans; /* [max_rows]; owned */
-    size_t n_spans, n_rows, max_rank;
-    struct sp_acts inner[SP_MAX_PRODUCTS]; /* [max_rows][max_rank] A x, of each product of a job */
-};
-
 /* ---- adapters ---- */
 
 void sp_lora_products_release(struct sp_lora_products *adapter)
@@ -174,36 +161,21 @@ void sp_lora_rows_free(struct sp_lora_rows *rows)
     free(rows);
 }
 
-size_t sp_lora_rows_max_rank(const struct sp_lora_rows *rows)
-{
-    return rows->max_rank;
-}
-
-void sp_lora_rows_clear(struct sp_lora_rows *rows)
-{
-    rows->n_spans = rows->n_rows = 0;
-}
-
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,
                          float scale, size_t n)
 {
-    struct row_span *last = rows->n_spans ? &rows->spans[rows->n_spans - 1] : NULL;
+    struct sp_lora_span *last = rows->n_spans ? &rows->spans[rows->n_spans - 1] : NULL;
 
     if (adapter && n && last && last->adapter == adapter && last->scale == scale &&
         last->first + last->n == rows->n_rows)
         last->n += n;
     else if (adapter && n)
-        rows->spans[rows->n_spans++] = (struct row_span){adapter, scale, rows->n_rows, n};
+        rows->spans[rows->n_spans++] = (struct sp_lora_span){adapter, scale, rows->n_rows, n};
     rows->n_rows += n;
 }
 
-bool sp_lora_rows_any(const struct sp_lora_rows *rows)
-{
-    return rows->n_spans > 0;
-}
-
 /* Computes A x for the rows of one span: all products of the job that the adapter has. */
-static bool begin_span(struct sp_lora_rows *rows, const struct row_span *span,
+static bool begin_span(struct sp_lora_rows *rows, const struct sp_lora_span *span,
                        const struct sp_product_job *job)
 {
     const struct sp_row_group group = {.from = span->first, .to = span->first, .n = span->n};
@@ -239,7 +211,7 @@ bool sp_lora_rows_begin(struct sp_lora_rows *rows, const struct sp_product_job *
 
 /* Adds s (B (A x)) to rows first..first+n-1 of a product, panels of B from `panel` on. */
 static void add_span(const struct sp_lora_rows *rows, const struct sp_product_job *job, size_t i,
-                     const struct sp_lora_factors *r, const struct row_span *span, float *y,
+                     const struct sp_lora_factors *r, const struct sp_lora_span *span, float *y,
                      size_t ldy, size_t panel, size_t n_panels)
 {
     enum { MOST_PANELS = 8, WIDTH = MOST_PANELS * SP_PANEL_ROWS };
@@ -273,7 +245,7 @@ void sp_lora_rows_add(const struct sp_lora_rows *rows, const struct sp_product_j
                       float *y, size_t ldy, size_t first, size_t n_panels)
 {
     for (size_t s = 0; s < rows->n_spans; s++) {
-        const struct row_span *span = &rows->spans[s];
+        const struct sp_lora_span *span = &rows->spans[s];
         const struct sp_lora_factors *r = find(span->adapter, job->products[i].w);
         if (r) add_span(rows, job, i, r, span, y, ldy, first, n_panels);
     }

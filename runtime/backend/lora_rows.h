@@ -32,22 +32,28 @@ SP_MUST_CHECK enum sp_status sp_lora_products_add(struct sp_lora_products *adapt
 
 /* ---- passes ---- */
 
-/* The adapters of the rows of a pass, and the rows A x; opaque. */
-struct sp_lora_rows;
+/* Consecutive rows of a pass that have the same adapter with the same scale. */
+struct sp_lora_span {
+    const struct sp_lora_products *adapter;
+    float scale;
+    size_t first, n;
+};
+
+/* The adapters of the rows of a pass, and the rows A x. A pass begins with n_spans and n_rows 0. */
+struct sp_lora_rows {
+    struct sp_lora_span *spans; /* [max_rows]; owned */
+    size_t n_spans, n_rows, max_rank;
+    struct sp_acts inner[SP_MAX_PRODUCTS]; /* [max_rows][max_rank] A x, of each product of a job */
+};
 
 /* Allocates for passes of at most max_rows rows and adapters of at most this rank. */
 SP_MUST_CHECK enum sp_status sp_lora_rows_new(struct sp_lora_rows **out, size_t max_rows,
                                               size_t max_rank, struct sp_err *err);
 void sp_lora_rows_free(struct sp_lora_rows *rows); /* NULL is fine */
-size_t sp_lora_rows_max_rank(const struct sp_lora_rows *rows);
 
-/* Begins a pass, which has no rows yet. */
-void sp_lora_rows_clear(struct sp_lora_rows *rows);
 /* Appends n rows of one adapter (NULL: none), borrowed for the pass, with its scale. */
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,
                          float scale, size_t n);
-/* True if any row of the pass has an adapter. */
-bool sp_lora_rows_any(const struct sp_lora_rows *rows);
 
 /* Computes A x for the products of a job over all rows of the pass, whose activations have floats.
  * Returns false if no adapter has a product for any of them. */

@@ -7,15 +7,6 @@
 /* Multiplications, or copied elements, that are worth another thread: about a microsecond. */
 enum { MIN_WORK = 1 << 17 };
 
-/* Matrix i of a stack of matrices of one shape (experts), whose panels are contiguous. */
-static struct sp_matrix matrix_at(const struct sp_matrix *stack, size_t i)
-{
-    struct sp_matrix w = *stack;
-
-    w.panels += i * w.n_panels * w.panel_size;
-    return w;
-}
-
 /* The order of a non-finite element. Orders are integers that compare like the elements; this one
  * is larger than the order of any finite element. */
 static const uint64_t not_finite = UINT64_MAX;
@@ -108,11 +99,12 @@ static void run_epilogue(const struct sp_product_job *job, const struct sp_row_g
 static void multiply_panels(const struct sp_product_job *job, const struct sp_row_group *g,
                             const struct sp_product *p, size_t first, size_t n_panels)
 {
-    struct sp_matrix w = matrix_at(p->w, g->matrix);
-    const struct sp_matmul m = {.dtype = w.dtype,
+    /* The panels of a stack of matrices of one shape (experts) are contiguous. */
+    size_t panel = g->matrix * p->w->n_panels + first;
+    const struct sp_matmul m = {.dtype = p->w->dtype,
                                 .y = result_row(job, p, g->to, first),
                                 .ldy = p->ldy,
-                                .panels = w.panels + first * w.panel_size,
+                                .panels = p->w->panels + panel * p->w->panel_size,
                                 .n_panels = n_panels,
                                 .acts = job->acts,
                                 .first = g->from,
@@ -197,15 +189,6 @@ bool sp_product_uses_next(const struct sp_product *p)
     return p->gated && p->factors == NULL;
 }
 
-/* Computes panels first..first+n-1 of one product, and of the product that makes its factors. */
-static void make_product(const struct sp_product_job *job, const struct sp_row_group *g,
-                         const struct sp_product *p, size_t first, size_t n)
-{
-    make_panels(job, g, p, first, n);
-    if (sp_product_uses_next(p)) make_panels(job, g, p + 1, first, n);
-    if (p->gated) apply_gate(job, g, p, first, n);
-}
-
 /* Computes items first..first+n-1 of a group. The items are the panels of all slices, one product
  * after another; a product that only makes the factors of another's gate has none of its own. */
 static void make_group(const struct sp_product_job *job, const struct sp_row_group *g, size_t first,
@@ -218,7 +201,10 @@ static void make_group(const struct sp_product_job *job, const struct sp_row_gro
             continue;
         }
         size_t here = n < slice->n - first ? n : slice->n - first;
-        make_product(job, g, p, slice->first + first, here);
+        first += slice->first;
+        make_panels(job, g, p, first, here);
+        if (sp_product_uses_next(p)) make_panels(job, g, p + 1, first, here);
+        if (p->gated) apply_gate(job, g, p, first, here);
         first = 0;
         n -= here;
     }

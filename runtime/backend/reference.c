@@ -22,34 +22,19 @@ struct sp_reference {
     bool disagrees;
 };
 
-/* The largest error of a product, relative to norms. Kernels of q2 to q6 round sums of half blocks
- * (quantize/kernels.h); all others round each step of a sum of floats. */
-static double most_error(enum sp_dtype dtype)
-{
-    return sp_kernels_want_codes(dtype) && dtype != SP_Q8 ? 1e-3 : 1e-5;
-}
-
-/* Columns of the widest matrix. */
-static size_t most_columns(const struct sp_pack *pack)
-{
-    size_t most = 0;
-
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
-        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-        if (t->rank >= 2 && t->shape[t->rank - 1] > most) most = (size_t)t->shape[t->rank - 1];
-    }
-    return most;
-}
-
 enum sp_status sp_reference_new(struct sp_reference **out, const char *module,
                                 const struct sp_pack *pack, enum sp_reference_mode mode,
                                 struct sp_err *err)
 {
     struct sp_reference *r = NULL;
-    size_t cols = most_columns(pack);
+    size_t cols = 0; /* of the widest matrix */
     void *symbol;
     enum sp_status st;
 
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        if (t->rank >= 2 && t->shape[t->rank - 1] > cols) cols = (size_t)t->shape[t->rank - 1];
+    }
     if ((st = sp_module_find(&symbol, module, SP_BLAS_MULTIPLY, "OpenBLAS", err))) return st;
     if ((st = sp_new(&r, 1, sizeof *r, err))) return st;
     memcpy(&r->multiply, &symbol, sizeof r->multiply);
@@ -108,12 +93,14 @@ static double squares(const float *x, size_t n)
     return sum;
 }
 
-/* Compares y[n_rows][ldy], made of r->w and r->x, with r->y. An error that is not a number counts
- * as infinite. */
+/* Compares y[n_rows][ldy], made of r->w and r->x, with r->y, relative to norms. Kernels of q2 to q6
+ * round sums of half blocks (quantize/kernels.h); all others round each step of a sum of floats. An
+ * error that is not a number counts as infinite. */
 static void check(struct sp_reference *r, const struct sp_matmul *m, const float *y, size_t n_rows,
                   size_t width)
 {
     size_t cols = m->acts->cols, ldy = m->ldy;
+    double most = sp_kernels_want_codes(m->dtype) && m->dtype != SP_Q8 ? 1e-3 : 1e-5;
     double x_squares[MOST_ROWS];
 
     for (size_t t = 0; t < n_rows; t++)
@@ -123,7 +110,7 @@ static void check(struct sp_reference *r, const struct sp_matmul *m, const float
         for (size_t t = 0; t < n_rows; t++) {
             double error = fabs((double)y[t * ldy + i] - (double)r->y[t * WIDTH + i]);
             if (error > 0) error /= sqrt(w_squares * x_squares[t]);
-            if (!(error <= most_error(m->dtype))) r->disagrees = true;
+            if (!(error <= most)) r->disagrees = true;
             if (!(error <= r->error)) r->error = isnan(error) ? HUGE_VAL : error;
         }
     }

@@ -86,11 +86,10 @@ static void project(struct sp_workspace *ws, float *to, const struct sp_matrix *
 {
     struct sp_acts *input = &ws->altup->input;
     struct altup_job job = {.ws = ws, .rows = to};
-    struct sp_product product = {.w = w, .y = to, .ldy = ws->ld_x};
 
     for (size_t t = 0; t < n; t++)
         memcpy(input->x + t * input->ld, from + t * ws->ld_x, input->cols * sizeof *from);
-    sp_backend_multiply(ws->backend, &product, 1, input, n);
+    sp_backend_product(ws->backend, to, ws->ld_x, w, NULL, input, n);
     sp_backend_rows(ws->backend, n, match_row, &job);
 }
 
@@ -132,11 +131,11 @@ static void norm_row(void *context, size_t t, unsigned worker)
 static void route(struct altup_job *job, size_t n)
 {
     struct sp_workspace *ws = job->ws;
-    struct sp_product router = {
-        .w = &job->layer->altup.router, .y = ws->altup->routes, .ldy = ws->altup->ld_routes};
+    struct sp_altup_scratch *s = ws->altup;
 
     sp_backend_rows(ws->backend, n, norm_row, job);
-    sp_backend_multiply(ws->backend, &router, 1, &ws->altup->input, n);
+    sp_backend_product(ws->backend, s->routes, s->ld_routes, &job->layer->altup.router, NULL,
+                       &s->input, n);
 }
 
 /* out = W tanh(routes of row t) with n_out rows of W. */
@@ -244,11 +243,10 @@ void sp_laurel_run(struct sp_workspace *ws, const struct sp_layer *layer, size_t
 {
     struct sp_altup_scratch *s = ws->altup;
     struct altup_job job = {.ws = ws, .layer = layer};
-    struct sp_product left = {.w = &layer->altup.left, .y = s->low.x, .ldy = s->low.ld};
-    struct sp_product right = {.w = &layer->altup.right, .y = s->laurel, .ldy = ws->ld_x};
+    const struct sp_altup_weights *w = &layer->altup;
 
-    sp_backend_multiply(ws->backend, &left, 1, &ws->hidden, n);
-    sp_backend_multiply(ws->backend, &right, 1, &s->low, n);
+    sp_backend_product(ws->backend, s->low.x, s->low.ld, &w->left, NULL, &ws->hidden, n);
+    sp_backend_product(ws->backend, s->laurel, ws->ld_x, &w->right, NULL, &s->low, n);
     sp_backend_rows(ws->backend, n, laurel_row, &job);
 }
 

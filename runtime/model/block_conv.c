@@ -63,10 +63,8 @@ static void convolve(struct sp_workspace *ws, const struct sp_conv_weights *w, u
 void sp_block_conv_before(struct sp_workspace *ws, const struct sp_conv_weights *w, size_t n)
 {
     if (w->base == NULL) return;
-    struct sp_product dynamic = {
-        .w = &w->dynamic, .y = ws->block_conv->dynamic, .ldy = ws->block_conv->ld};
-
-    sp_backend_multiply(ws->backend, &dynamic, 1, &ws->hidden, n);
+    sp_backend_product(ws->backend, ws->block_conv->dynamic, ws->block_conv->ld, &w->dynamic, NULL,
+                       &ws->hidden, n);
     convolve(ws, w, 0, ws->hidden.x, ws->hidden.ld);
 }
 

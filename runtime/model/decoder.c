@@ -79,25 +79,20 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
-/* Processes that compute together multiply the whole head, each a part of it. */
-static bool can_shortlist(const struct sp_decoder *d)
-{
-    const struct sp_model *source = d->options.shortlist_of;
-
-    return source && source->head_bias == NULL && source->head_scales == NULL &&
-           d->backend->remote == NULL;
-}
-
 static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_decoder_options *o = &d->options;
     size_t max_batch = o->max_batch ? o->max_batch : 1;
+    /* Processes that compute together multiply the whole head, each a part of it. */
+    const struct sp_model *source = o->shortlist_of;
+    bool has_shortlist = source && source->head_bias == NULL && source->head_scales == NULL &&
+                         d->backend->remote == NULL;
     struct sp_workspace_options workspace = {
         .max_rows = o->max_rows,
         .max_logit_rows = o->max_logit_rows * max_batch,
         .n_positions = o->n_positions,
         .cache_type = o->cache_type,
-        .shortlist_of = can_shortlist(d) ? &o->shortlist_of->head : NULL,
+        .shortlist_of = has_shortlist ? &source->head : NULL,
     };
 
     if (o->workspace_of == NULL)
@@ -124,15 +119,6 @@ static size_t caches_size(const struct sp_decoder *d, size_t n)
     return size;
 }
 
-static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    for (unsigned i = 0; i < d->n_caches && !st; i++)
-        if (d->caches[i].keys) st = sp_kv_grow(&d->caches[i], n, err);
-    return st;
-}
-
 static void shrink_caches(struct sp_decoder *d, size_t n)
 {
     for (unsigned i = 0; i < d->n_caches; i++)
@@ -150,7 +136,7 @@ static size_t positions_for(const struct sp_decoder *d, size_t n)
 enum sp_status sp_decoder_grow(struct sp_decoder *d, size_t n, struct sp_err *err)
 {
     size_t ready, more;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
     if (n > d->options.n_positions) n = d->options.n_positions;
     if (n <= d->n_ready) return SP_OK;
@@ -158,7 +144,9 @@ enum sp_status sp_decoder_grow(struct sp_decoder *d, size_t n, struct sp_err *er
     more = caches_size(d, ready) - caches_size(d, d->n_ready);
     if (d->options.budget && (st = sp_cache_budget_take(d->options.budget, more, n, err)))
         return st;
-    if ((st = grow_caches(d, ready, err))) {
+    for (unsigned i = 0; i < d->n_caches && !st; i++)
+        if (d->caches[i].keys) st = sp_kv_grow(&d->caches[i], ready, err);
+    if (st) {
         shrink_caches(d, d->n_ready);
         if (d->options.budget) sp_cache_budget_give(d->options.budget, more);
         return st;
@@ -245,7 +233,7 @@ const struct sp_lora *sp_decoder_lora(const struct sp_decoder *d, float *scale)
 
 size_t sp_decoder_max_lora_rank(const struct sp_decoder *d)
 {
-    return d->workspace->lora ? sp_lora_rows_max_rank(d->workspace->lora) : 0;
+    return d->workspace->lora ? d->workspace->lora->max_rank : 0;
 }
 
 enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *d)
@@ -344,12 +332,11 @@ void sp_decoder_fuse_features(struct sp_decoder *d, float *out, const float *fea
 {
     struct sp_workspace *ws = d->workspace;
     struct fuse_job job = {ws, features};
-    struct sp_product fc = {.w = &ws->model->fc, .y = ws->y, .ldy = ws->ld_x};
     size_t h = ws->model->config.n_hidden;
 
     assert(n <= ws->max_rows);
     sp_backend_rows(ws->backend, n, norm_features, &job);
-    sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &ws->model->fc, NULL, &ws->tapped, n);
     for (size_t t = 0; t < n; t++)
         memcpy(out + t * h, ws->y + t * ws->ld_x, h * sizeof *out);
 }

@@ -200,7 +200,6 @@ static void run_ffn(struct layer_job *job)
          .into = &ws->ffn},
         {.w = &l->up, .bias = l->up_bias, .scales = l->up_scales, .y = ws->up, .ldy = ws->ld_ffn},
     };
-    struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = ws->y, .ldy = ws->ld_x};
 
     if (l->config->n_experts) {
         sp_experts_run(ws, l, job->n);
@@ -215,7 +214,7 @@ static void run_ffn(struct layer_job *job)
     else
         sp_backend_multiply(ws->backend, gate_up, 2, &ws->hidden, job->n);
     sp_inner_norm_run(ws, &ws->ffn, l->down_norm, l->down.cols, job->n);
-    sp_backend_multiply(ws->backend, &down, 1, &ws->ffn, job->n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->down, l->down_bias, &ws->ffn, job->n);
 }
 
 void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t)
@@ -396,7 +395,6 @@ static void sum_norm_row(void *context, size_t t, unsigned worker)
 static void run_block(struct layer_job *job, unsigned layer)
 {
     struct sp_workspace *ws = job->ws;
-    struct sp_product out = {.w = &job->layer->block_out, .y = ws->y, .ldy = ws->ld_x};
 
     sp_backend_rows(ws->backend, job->n, pair_row, job);
     run_attention(ws, layer, job->n);
@@ -405,7 +403,8 @@ static void run_block(struct layer_job *job, unsigned layer)
     run_ffn(job);
     job->norm_in = NULL;
     sp_backend_rows(ws->backend, job->n, pass_row, job);
-    sp_backend_multiply(ws->backend, &out, 1, &ws->hidden, job->n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &job->layer->block_out, NULL, &ws->hidden,
+                       job->n);
     job->norm_in = job->layer->input_norm;
     sp_backend_rows(ws->backend, job->n, sum_norm_row, job);
 }
@@ -528,7 +527,7 @@ static struct sp_lora_rows *set_adapters(struct sp_workspace *ws)
     struct sp_lora_rows *rows = ws->lora;
 
     if (rows == NULL) return NULL;
-    sp_lora_rows_clear(rows);
+    rows->n_spans = rows->n_rows = 0;
     for (size_t i = 0; i < ws->n_seqs; i++) {
         const struct sp_decoder *d = ws->seqs[i].decoder;
         const struct sp_lora_products *own = d->lora ? sp_lora_products_of(d->lora) : NULL;
@@ -536,7 +535,7 @@ static struct sp_lora_rows *set_adapters(struct sp_workspace *ws)
         sp_lora_rows_append(rows, given ? &ws->model->adapters : own, given ? 1 : d->lora_scale,
                             ws->seqs[i].n);
     }
-    return sp_lora_rows_any(rows) ? rows : NULL;
+    return rows->n_spans ? rows : NULL;
 }
 
 /* Runs the pass's n rows through layers first..end-1. */
@@ -616,24 +615,18 @@ bool sp_batch_fits(const struct sp_batch_seq *seqs, size_t n_seqs)
     return n <= ws->max_rows && n_logits <= ws->max_logit_rows;
 }
 
-/* Makes the input rows of the pass. */
-static void make_inputs(struct sp_workspace *ws, size_t n)
-{
-    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
-        memcpy(ws->ids + first, ws->seqs[i].ids, ws->seqs[i].n * sizeof *ws->ids);
-    if (ws->seqs[0].hidden)
-        sp_embed_pairs(ws, n);
-    else
-        embed(ws, ws->seqs[0].embedder, ws->ids, n);
-}
-
 void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
 {
     struct sp_workspace *ws = seqs[0].decoder->workspace;
     size_t n = begin_pass(ws, seqs, n_seqs);
 
     assert(sp_batch_fits(seqs, n_seqs));
-    make_inputs(ws, n);
+    for (size_t i = 0, first = 0; i < n_seqs; first += seqs[i++].n)
+        memcpy(ws->ids + first, seqs[i].ids, seqs[i].n * sizeof *ws->ids);
+    if (seqs[0].hidden)
+        sp_embed_pairs(ws, n);
+    else
+        embed(ws, seqs[0].embedder, ws->ids, n);
     run_layers(ws, n, 0, ws->model->config.n_layers);
     sp_workspace_logits(ws);
 }
@@ -644,13 +637,12 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
 {
     struct sp_workspace *ws = d->workspace;
     struct layer_job job = {.ws = ws, .n = n, .norm_in = d->model->hidden_norm};
-    struct sp_product fc = {.w = &d->model->fc, .y = ws->x, .ldy = ws->ld_x};
     size_t width = d->model->fc.cols;
 
     begin_single(d, n, pos, n);
     for (size_t t = 0; t < n; t++)
         memcpy(ws->tapped.x + t * ws->tapped.ld, features + t * width, width * sizeof(float));
-    sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
+    sp_backend_product(ws->backend, ws->x, ws->ld_x, &d->model->fc, NULL, &ws->tapped, n);
     sp_backend_rows(ws->backend, n, norm_row, &job);
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
         sp_self_attention_store_keys(ws, i, n);

@@ -62,11 +62,9 @@ static void head_norm_row(void *context, size_t t, unsigned worker)
  */
 static void run_head_dense(struct sp_workspace *ws, const struct sp_model *source, size_t n)
 {
-    struct sp_product dense = {.w = &source->head_dense, .y = ws->y, .ldy = ws->ld_x};
-
     assert(n <= ws->max_rows);
-    if (dense.w->rows == 0) return;
-    sp_backend_multiply(ws->backend, &dense, 1, &ws->hidden, n);
+    if (source->head_dense.rows == 0) return;
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &source->head_dense, NULL, &ws->hidden, n);
     sp_backend_rows(ws->backend, n, head_norm_row, &(struct head_job){ws, source});
 }
 

@@ -136,13 +136,11 @@ static void project(struct sp_workspace *ws, const struct sp_delta_weights *w, s
          .y = low ? s->low_decays.x : s->decays,
          .ldy = low ? s->low_decays.ld : s->ld_decays},
     };
-    const struct sp_product z = {.w = &w->up_z, .y = s->z, .ldy = s->ld_z};
-    const struct sp_product a = {.w = &w->up_a, .y = s->decays, .ldy = s->ld_decays};
 
     sp_backend_multiply(ws->backend, in, w->b.rows ? 4 : 2, &ws->hidden, n);
     if (!low) return;
-    sp_backend_multiply(ws->backend, &z, 1, &s->low_z, n);
-    sp_backend_multiply(ws->backend, &a, 1, &s->low_decays, n);
+    sp_backend_product(ws->backend, s->z, s->ld_z, &w->up_z, NULL, &s->low_z, n);
+    sp_backend_product(ws->backend, s->decays, s->ld_decays, &w->up_a, NULL, &s->low_decays, n);
 }
 
 void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -156,12 +154,11 @@ void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
                                    .q = s->mixed,
                                    .k = s->mixed + s->n_keys,
                                    .v = s->values ? s->values : s->mixed + 2 * s->n_keys};
-    struct sp_product out = {.w = &w->out, .y = ws->y, .ldy = ws->ld_x};
 
     project(ws, w, n);
     sp_recurrent_job_convolve(&job, layer);
     sp_recurrent_job_scan(&job, layer);
     sp_backend_rows(ws->backend, n, gate_row, &job);
     ws->heads.cols = w->out.cols;
-    sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &w->out, NULL, &ws->heads, n);
 }

@@ -73,11 +73,11 @@ static void pair_row(void *context, size_t t, unsigned worker)
 void sp_embed_pairs(struct sp_workspace *ws, size_t n)
 {
     bool reads_pair = ws->model->config.layers[0].reads_pair;
-    struct sp_product fc = {.w = &ws->model->fc, .y = ws->x, .ldy = ws->ld_x};
 
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
         struct pair_job job = {ws, &ws->seqs[i], first};
         sp_backend_rows(ws->backend, job.seq->n, reads_pair ? pair_row : join_row, &job);
     }
-    if (!reads_pair) sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
+    if (reads_pair) return;
+    sp_backend_product(ws->backend, ws->x, ws->ld_x, &ws->model->fc, NULL, &ws->tapped, n);
 }

@@ -316,11 +316,10 @@ static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t
         {.w = &l->shared_up, .y = ws->up, .ldy = ws->ld_ffn},
         {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate},
     };
-    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = ws->ld_x};
 
     sp_backend_prepare(ws->backend, &ws->ffn, &l->shared_down);
     sp_backend_multiply(ws->backend, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &ws->hidden, n);
-    sp_backend_multiply(ws->backend, &out, 1, &ws->ffn, n);
+    sp_backend_product(ws->backend, e->shared, ws->ld_x, &l->shared_down, NULL, &ws->ffn, n);
 }
 
 /* y += sigmoid(w . x) * shared, or shared or half of it; or y = norm(y) + norm(shared). */
@@ -501,31 +500,31 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
 {
     struct sp_experts_scratch *e = ws->experts;
     bool latent = layer->latent_in.rows != 0;
-    const struct sp_product in = {.w = &layer->latent_in, .y = e->latent.x, .ldy = e->latent.ld};
-    const struct sp_product out = {.w = &layer->latent_out, .y = ws->y, .ldy = ws->ld_x};
     struct route_job job = {.ws = ws,
                             .layer = layer,
                             .config = layer->config,
                             .n = n,
                             .input = latent ? &e->latent : &ws->hidden};
-    struct sp_product router = {
-        .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
     const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
     const struct sp_acts *router_input = layer->router_scale ? &e->router_input : &ws->hidden;
 
     if (layer->router_scale) sp_backend_rows(ws->backend, n, prepare_router_row, &job);
-    sp_backend_multiply(ws->backend, &router, 1, router_input, n);
+    sp_backend_product(ws->backend, e->scores, e->ld_scores, &layer->router, layer->router_bias,
+                       router_input, n);
     sp_backend_rows(ws->backend, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(ws, layer, n);
     if (layer->experts_norm) sp_backend_rows(ws->backend, n, prepare_expert_row, &job);
-    if (latent) sp_backend_multiply(ws->backend, &in, 1, &ws->hidden, n);
+    if (latent)
+        sp_backend_product(ws->backend, e->latent.x, e->latent.ld, &layer->latent_in, NULL,
+                           &ws->hidden, n);
     /* All experts observe all rows: too few rows of a text reach a single expert. */
     sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, job.input, n, NULL, 0);
     run_experts(&job);
     for (size_t t = 0; latent && t < n; t++)
         memcpy(e->latent.x + t * e->latent.ld, ws->y + t * ws->ld_x,
                e->latent.cols * sizeof(float));
-    if (latent) sp_backend_multiply(ws->backend, &out, 1, &e->latent, n);
+    if (latent)
+        sp_backend_product(ws->backend, ws->y, ws->ld_x, &layer->latent_out, NULL, &e->latent, n);
     if (ws->model->config.routing.n_zero) sp_backend_rows(ws->backend, n, add_zero_row, &job);
     if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);
 }

@@ -69,14 +69,10 @@ static void gate_row(void *context, size_t t, unsigned worker)
 void sp_gated_norm_run(struct sp_workspace *ws, const struct sp_norm_gate_weights *w, size_t n)
 {
     struct sp_gated_norm_scratch *s = ws->gated_norm;
-    struct sp_product down = {.w = &w->down}, up = {.w = &w->up, .ldy = ws->ld_x};
 
     if (w->down.rows == 0) return;
-    down.y = s->low.x;
-    down.ldy = s->low.ld;
-    up.y = s->gate;
-    sp_backend_multiply(ws->backend, &down, 1, &ws->hidden, n);
+    sp_backend_product(ws->backend, s->low.x, s->low.ld, &w->down, NULL, &ws->hidden, n);
     sp_backend_rows(ws->backend, n, activate_row, ws);
-    sp_backend_multiply(ws->backend, &up, 1, &s->low, n);
+    sp_backend_product(ws->backend, s->gate, ws->ld_x, &w->up, NULL, &s->low, n);
     sp_backend_rows(ws->backend, n, gate_row, ws);
 }

@@ -255,7 +255,6 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &ws->model->layers[layer];
     struct sp_latent_attention_scratch *s = ws->latent_attention;
-    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = ws->y, .ldy = ws->ld_x};
     struct latent_job job = {.ws = ws,
                              .layer = l,
                              .c = &ws->model->config.latent,
@@ -273,5 +272,5 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->attended);
     sp_backend_rows(ws->backend, n, gather_values, &job);
     ws->heads.cols = l->o.cols;
-    sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->o, l->o_bias, &ws->heads, n);
 }

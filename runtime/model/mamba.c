@@ -118,12 +118,11 @@ void sp_mamba_run(struct sp_workspace *ws, unsigned layer, size_t n)
         {.w = &w->z, .bias = w->z_bias, .y = s->z, .ldy = s->ld_z},
         {.w = &w->dt, .bias = w->in_dt_bias, .y = s->decays, .ldy = s->ld_decays},
     };
-    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 
     sp_backend_multiply(ws->backend, in, 3, &ws->hidden, n);
     sp_recurrent_job_convolve(&job, layer);
     sp_recurrent_job_scan(&job, layer);
     sp_backend_rows(ws->backend, n, gate_row, &job);
     ws->heads.cols = w->out.cols;
-    sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &w->out, w->out_bias, &ws->heads, n);
 }

@@ -123,19 +123,15 @@ void sp_mamba1_run(struct sp_workspace *ws, unsigned layer, size_t n)
         {.w = &w->xbc, .bias = w->xbc_bias, .y = s->input + before * s->ld, .ldy = s->ld},
         {.w = &w->z, .bias = w->z_bias, .y = s->z, .ldy = s->ld_z},
     };
-    const struct sp_product x = {.w = &w->x, .y = s->projected, .ldy = s->ld_projected};
-    const struct sp_product up = {
-        .w = &w->up, .bias = w->dt_bias, .y = s->decays, .ldy = s->ld_decays};
-    const struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 
     sp_backend_multiply(ws->backend, in, 2, &ws->hidden, n);
     ws->heads.cols = w->out.cols;
     sp_recurrent_job_convolve(&job, layer);
-    sp_backend_multiply(ws->backend, &x, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, s->projected, s->ld_projected, &w->x, NULL, &ws->heads, n);
     sp_backend_rows(ws->backend, n, split_row, &job);
-    sp_backend_multiply(ws->backend, &up, 1, &s->low_decays, n);
+    sp_backend_product(ws->backend, s->decays, s->ld_decays, &w->up, w->dt_bias, &s->low_decays, n);
     sp_backend_rows(ws->backend, n, scale_row, &job);
     sp_recurrent_job_scan(&job, layer);
     sp_backend_rows(ws->backend, n, gate_row, &job);
-    sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &w->out, w->out_bias, &ws->heads, n);
 }

@@ -72,11 +72,10 @@ void sp_per_layer_embed(struct sp_workspace *ws, const uint32_t *ids, size_t n)
 {
     struct sp_per_layer_scratch *s = ws->per_layer;
     struct embed_job job = {ws, ids};
-    struct sp_product project = {
-        .w = &ws->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
 
     copy_rows(ws, n);
-    sp_backend_multiply(ws->backend, &project, 1, &s->x, n);
+    sp_backend_product(ws->backend, s->mixed, s->ld, &ws->model->per_layer_projection, NULL, &s->x,
+                       n);
     sp_backend_rows(ws->backend, n, mix_row, &job);
 }
 
@@ -92,11 +91,10 @@ void sp_per_layer_run(struct sp_workspace *ws, unsigned layer, size_t n)
                               .activation = config->activation,
                               .factors = s->mixed + layer * config->n_per_layer,
                               .ld_factors = s->ld};
-    struct sp_product out = {.w = &l->per_layer_out, .y = ws->y, .ldy = ws->ld_x};
 
     copy_rows(ws, n);
     for (size_t t = 0; l->altup.output_scale && t < n; t++)
         ws->backend->vector->mul(s->x.x + t * s->x.ld, l->altup.output_scale, config->n_hidden);
     sp_backend_multiply(ws->backend, &gate, 1, &s->x, n);
-    sp_backend_multiply(ws->backend, &out, 1, &s->gated, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->per_layer_out, NULL, &s->gated, n);
 }

@@ -219,7 +219,6 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &ws->model->layers[layer];
     struct sp_product products[SP_MAX_PRODUCTS];
-    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = ws->y, .ldy = ws->ld_x};
     struct sp_attention_job job = job_of(ws, layer, n);
     struct gate_job gate = {ws, l};
 
@@ -235,6 +234,6 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     if (l->output_gate.rows)
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &gate);
     sp_inner_norm_run(ws, &ws->heads, l->o_norm, l->o.cols, n);
-    sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->o, l->o_bias, &ws->heads, n);
     ws->heads.coded = false;
 }

@@ -86,13 +86,11 @@ void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_short_conv_scratch *s = ws->short_conv;
     const struct sp_short_conv_weights *w = &ws->model->layers[layer].short_conv;
     struct conv_job job = {.ws = ws, .w = w};
-    struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
-    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 
-    sp_backend_multiply(ws->backend, &in, 1, &ws->hidden, n);
+    sp_backend_product(ws->backend, s->projected, s->ld, &w->in, w->in_bias, &ws->hidden, n);
     sp_backend_rows(ws->backend, n, gate_input_row, &job);
     for (size_t i = 0; i < ws->n_seqs; job.first += ws->seqs[i++].n)
         run_seq(&job, layer, &ws->seqs[i]);
     ws->heads.cols = w->out.cols;
-    sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &w->out, w->out_bias, &ws->heads, n);
 }

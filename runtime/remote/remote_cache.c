@@ -30,8 +30,8 @@ static enum sp_status send(struct sp_ranks *ranks, size_t n_bytes, size_t max_an
     return sp_fail(err, SP_E_NOMEM, "out of memory for the answers of the ranks");
 }
 
-static enum sp_status receive(struct sp_ranks *ranks, unsigned rank, size_t size,
-                              const void **answer, struct sp_err *err)
+static enum sp_status receive(struct sp_ranks *ranks, unsigned rank, size_t size, void **answer,
+                              struct sp_err *err)
 {
     *answer = ranks->transport->ops->receive(ranks->transport, rank, size);
     if (*answer == NULL) sp_ranks_lose(ranks, "a rank is lost");
@@ -46,7 +46,7 @@ static enum sp_status exchange(struct sp_ranks *ranks, size_t n_bytes, struct sp
 
     if ((st = send(ranks, n_bytes, sizeof(struct sp_remote_status), err))) return st;
     for (unsigned rank = 1; rank < n_ranks; rank++) {
-        const void *answer;
+        void *answer;
         if ((st = receive(ranks, rank, sizeof(struct sp_remote_status), &answer, err))) return st;
         const struct sp_remote_status *s = answer;
         if (s->status == SP_OK || failure) continue;
@@ -180,20 +180,6 @@ static struct span span_of(const struct sp_kv *kv, size_t index, bool is_value)
     return s;
 }
 
-static enum sp_status write_bytes(struct sp_cache_file *file, const uint8_t *bytes, size_t size,
-                                  struct sp_err *err)
-{
-    uint8_t piece[1 << 12];
-    enum sp_status st = SP_OK;
-
-    for (size_t n; size && st == SP_OK; bytes += n, size -= n) {
-        n = size < sizeof piece ? size : sizeof piece;
-        memcpy(piece, bytes, n);
-        st = sp_cache_file_bytes(file, piece, n, err);
-    }
-    return st;
-}
-
 /* Writes rank 0's heads, then the others'. All answers are received even if the file fails. */
 static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
                                 const struct span *span, struct sp_cache_file *file,
@@ -202,7 +188,7 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_READ, span->index);
     unsigned n_ranks = ranks->transport->n_ranks;
     enum sp_status st, failure;
-    const void *answer = NULL;
+    void *answer = NULL;
     uint8_t *bytes = NULL;
 
     m.is_value = span->is_value;
@@ -212,7 +198,7 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     for (unsigned rank = 1; rank < n_ranks; rank++) {
         size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
         if ((st = receive(ranks, rank, size, &answer, err))) return st;
-        if (failure == SP_OK) failure = write_bytes(file, answer, size, err);
+        if (failure == SP_OK) failure = sp_cache_file_bytes(file, answer, size, err);
     }
     return failure;
 }

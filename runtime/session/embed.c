@@ -253,11 +253,10 @@ static void apply_dense(struct embedder *e, unsigned layer, unsigned *at)
     const struct sp_dense_config *config = &e->pooling.dense[layer];
     const size_t n = m->dense[layer].rows;
     struct sp_acts *in = &e->acts[*at], *out = &e->acts[1 - *at];
-    struct sp_product product = {
-        .w = &m->dense[layer], .bias = m->dense_bias[layer], .y = out->x, .ldy = out->ld};
 
     in->cols = m->dense[layer].cols;
-    sp_backend_multiply(&e->package->backend, &product, 1, in, 1);
+    sp_backend_product(&e->package->backend, out->x, out->ld, &m->dense[layer],
+                       m->dense_bias[layer], in, 1);
     for (size_t i = 0; config->tanh && i < n; i++)
         out->x[i] = sp_tanhf(out->x[i]);
     for (size_t i = 0; config->gelu && i < n; i++)

@@ -30,10 +30,10 @@ struct draft_assistant {
     struct sp_acts normed; /* one row: n */
     float *logits;         /* [MAX_DRAFT_LEN][n_vocab] of the last proposal */
     /* The members below are used by clustered heads only. */
-    uint32_t *order;  /* [n_vocab] ids, cluster after cluster */
-    float *nearness;  /* [sp_matrix_ld(clusters)] */
-    unsigned *chosen; /* [clusters used], nearest first */
-    float *rows;      /* [threads][n_hidden] */
+    uint32_t *order;             /* [n_vocab] ids, cluster after cluster */
+    float *nearness;             /* [sp_matrix_ld(clusters)] */
+    struct sp_top_logit *chosen; /* [clusters used], nearest first */
+    float *rows;                 /* [threads][n_hidden] */
 };
 
 static enum sp_status assistant_check(const struct sp_model *target, const struct sp_model *draft,
@@ -120,26 +120,6 @@ static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size
 
 /* ---- the clustered head ---- */
 
-/* Chooses the clusters whose centroids score best; ties go to the lower number. */
-static void choose_clusters(struct draft_assistant *d)
-{
-    const struct sp_draft_config *config = &d->model->config.draft;
-    unsigned n = 0;
-
-    for (unsigned c = 0; c < config->n_clusters; c++) {
-        unsigned at = n;
-        if (n < config->n_clusters_used)
-            n++;
-        else if (d->nearness[c] > d->nearness[d->chosen[n - 1]])
-            at--;
-        else
-            continue;
-        for (; at > 0 && d->nearness[c] > d->nearness[d->chosen[at - 1]]; at--)
-            d->chosen[at] = d->chosen[at - 1];
-        d->chosen[at] = c;
-    }
-}
-
 static float dot(const float *a, const float *b, size_t n)
 {
     float sums[N_SUMS] = {0}, sum = 0;
@@ -162,7 +142,7 @@ static void score_cluster(void *context, size_t i, unsigned worker)
     const struct draft_assistant *d = job->d;
     const struct sp_matrix *w = &d->model->head;
     size_t size = d->n_vocab / d->model->config.draft.n_clusters;
-    const uint32_t *ids = d->order + d->chosen[i] * size;
+    const uint32_t *ids = d->order + d->chosen[i].index * size;
     float *row = d->rows + worker * d->n_hidden;
 
     for (size_t k = 0; k < size; k++) {
@@ -204,7 +184,7 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
     memcpy(d->normed.x, sp_decoder_features(d->base.decoder), d->n_hidden * sizeof *d->normed.x);
     sp_backend_multiply(d->backend, products, n_used ? 2 : 1, &d->normed, 1);
     if (n_used == 0) return sp_decoder_keep_row(d->base.decoder, 0, logits, d->n_vocab);
-    choose_clusters(d);
+    sp_top_logits_add(d->chosen, 0, n_used, d->nearness, n_clusters, 0);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = SP_NEVER;
     sp_backend_rows(d->backend, n_used, score_cluster, &job);

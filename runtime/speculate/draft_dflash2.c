@@ -63,14 +63,13 @@ static enum sp_status dflash2_open(struct sp_drafter *base, const struct sp_draf
 /* Computes W h of the first n rows that draft. */
 static void project_rows(struct draft_dflash2 *d, size_t n)
 {
-    struct sp_product product = {.w = &d->weights->hidden, .y = d->projected, .ldy = d->ld};
     size_t h = d->weights->hidden.cols;
     const float *rows = sp_decoder_features(d->block.base.decoder);
 
     rows += d->block.model->config.draft.first_row * h;
     for (size_t i = 0; i < n; i++)
         memcpy(d->hidden.x + i * d->hidden.ld, rows + i * h, h * sizeof(float));
-    sp_backend_multiply(d->backend, &product, 1, &d->hidden, n);
+    sp_backend_product(d->backend, d->projected, d->ld, &d->weights->hidden, NULL, &d->hidden, n);
 }
 
 /* Scores the candidates of row i. */

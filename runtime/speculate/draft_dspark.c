@@ -80,9 +80,7 @@ static enum sp_status dspark_open(struct sp_drafter *base, const struct sp_draft
 static void multiply(const struct draft_dspark *d, const struct sp_matrix *w, const float *bias,
                      const struct sp_acts *in, float *out)
 {
-    struct sp_product product = {.w = w, .bias = bias, .y = out, .ldy = sp_matrix_ld(w->rows)};
-
-    sp_backend_multiply(d->backend, &product, 1, in, 1);
+    sp_backend_product(d->backend, out, sp_matrix_ld(w->rows), w, bias, in, 1);
 }
 
 /* correction_in = sigmoid(G [h; e] + b) * e */
@@ -146,9 +144,7 @@ static double rate_row(struct draft_dspark *d, const float *hidden)
 
 static void embed(const struct draft_dspark *d, uint32_t id)
 {
-    const struct sp_matrix *w = &d->weights->embedding;
-
-    sp_backend_read_row(d->backend, d->embedding, w, id);
+    sp_backend_read_row(d->backend, d->embedding, &d->weights->embedding, id);
 }
 
 /* Computes the recurrent state before the first row that drafts. */
