@@ -45,23 +45,17 @@ struct measured {
     bool observed;
 };
 
-/* The panels of matrix `index` of a stack. */
-static const uint8_t *panels_of(const struct sp_pack_tensor *t, size_t index)
-{
-    size_t rows = (size_t)t->shape[t->rank - 2], size = 0;
-    bool known = sp_panel_size(&size, t->dtype, (size_t)t->shape[t->rank - 1]);
-
-    return known ? t->data + index * ((rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS) * size : t->data;
-}
-
-/* Adds the squares of a sample of a tensor's weights. */
+/* Adds the squares of a sample of a tensor's weights, a stack of matrices. */
 static void add_weights(struct measured *m, const struct sp_pack_tensor *t)
 {
     size_t rows = (size_t)t->shape[t->rank - 2], n = sp_pack_tensor_n_matrices(t) * rows;
     size_t step = n > SAMPLED_ROWS ? n / SAMPLED_ROWS : 1;
+    size_t n_panels = (rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS, size;
 
+    if (!sp_panel_size(&size, t->dtype, m->cols)) return;
     for (size_t row = 0; row < n; row += step) {
-        sp_panel_row(m->row, t->dtype, panels_of(t, row / rows), m->cols, row % rows);
+        const uint8_t *panels = t->data + row / rows * n_panels * size;
+        sp_panel_row(m->row, t->dtype, panels, m->cols, row % rows);
         for (size_t k = 0; k < m->cols; k++)
             m->weights[k] += (double)m->row[k] * (double)m->row[k];
     }
@@ -128,14 +122,6 @@ static enum sp_status measure_norm(struct sp_smoothing *out, struct measured *m,
     return sp_smoothing_add(out, m->norm, m->exponents, m->cols, err);
 }
 
-static void release_measured(struct measured *m)
-{
-    free(m->row);
-    free(m->inputs);
-    free(m->weights);
-    free(m->exponents);
-}
-
 /* Adds the norms of the pack's target, which has this config, whose inputs were observed. `stats`
  * are not solved. *out is released by the caller, on failure too. */
 static enum sp_status measure_smoothing(struct sp_smoothing *out,
@@ -150,7 +136,10 @@ static enum sp_status measure_smoothing(struct sp_smoothing *out,
         struct measured m = {.norm = t->name, .cols = (size_t)t->shape[0]};
         if (t->part != SP_PART_TARGET || t->rank != 1 || !sp_smoothing_is_norm(t->name)) continue;
         st = measure_norm(out, &m, stats, pack, config, err);
-        release_measured(&m);
+        free(m.row);
+        free(m.inputs);
+        free(m.weights);
+        free(m.exponents);
     }
     return st;
 }

@@ -57,14 +57,6 @@ struct evaluation {
 
 /* ---- the reference ---- */
 
-static enum sp_status differ(uint32_t id, const struct sp_token_info *a,
-                             const struct sp_token_info *b, struct sp_err *err)
-{
-    return sp_fail(err, SP_E_INPUT, "token %u is \"%.*s\", the reference's is \"%.*s\"",
-                   (unsigned)id, (int)(a->len < 64 ? a->len : 64), a->len ? a->bytes : "",
-                   (int)(b->len < 64 ? b->len : 64), b->len ? b->bytes : "");
-}
-
 /* Checks that every id means the same token in both. A file without a tokenizer is trusted. */
 static enum sp_status check_reference(const struct sp_package *package,
                                       const struct sp_package *reference, struct sp_err *err)
@@ -80,38 +72,25 @@ static enum sp_status check_reference(const struct sp_package *package,
         struct sp_token_info x = {0}, y = {0};
         sp_tokenizer_token(a, id, &x);
         sp_tokenizer_token(b, id, &y);
-        if (x.len != y.len || (x.len && memcmp(x.bytes, y.bytes, x.len) != 0))
-            return differ(id, &x, &y, err);
+        if (x.len == y.len && (x.len == 0 || memcmp(x.bytes, y.bytes, x.len) == 0)) continue;
+        return sp_fail(err, SP_E_INPUT, "token %u is \"%.*s\", the reference's is \"%.*s\"",
+                       (unsigned)id, (int)(x.len < 64 ? x.len : 64), x.len ? x.bytes : "",
+                       (int)(y.len < 64 ? y.len : 64), y.len ? y.bytes : "");
     }
     return SP_OK;
 }
 
 /* ---- windows ---- */
 
-static size_t longest_context(const struct sp_package *package, const struct sp_package *reference)
-{
-    size_t max = package->target->config.max_positions;
-
-    if (reference && reference->target->config.max_positions < max)
-        max = reference->target->config.max_positions;
-    return max;
-}
-
-/* The longest window that both can read, but no longer than the usual one. */
-static size_t default_window(const struct sp_package *package, const struct sp_package *reference)
-{
-    size_t max = longest_context(package, reference);
-
-    return max < USUAL_WINDOW ? max : USUAL_WINDOW;
-}
-
 static enum sp_status settle(struct evaluation *e)
 {
     const struct sp_evaluation_request *q = e->request;
     const struct sp_package *package = e->readers[THIS].package;
-    size_t max = longest_context(package, q->reference), before;
+    size_t max = package->target->config.max_positions, before;
 
-    e->n_window = q->n_window ? q->n_window : default_window(package, q->reference);
+    if (q->reference && q->reference->target->config.max_positions < max)
+        max = q->reference->target->config.max_positions;
+    e->n_window = q->n_window ? q->n_window : max < USUAL_WINDOW ? max : USUAL_WINDOW;
     e->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
     before = e->n_lead ? e->n_lead : 1; /* tokens required before the first scored id */
     if (e->n_window > max) {

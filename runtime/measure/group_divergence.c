@@ -1,5 +1,6 @@
 #include "format/base/mem.h"
 #include "runtime/measure/group_divergence.h"
+#include "quantize/types/float_cast.h"
 #include "runtime/spectool_measure.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/vector.h"
@@ -17,24 +18,6 @@ struct reference {
     size_t n;          /* logits of a row */
 };
 
-/* Rounds to nearest; x is a probability. */
-static uint16_t to_bf16(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static double from_bf16(uint16_t x)
-{
-    uint32_t bits = (uint32_t)x << 16;
-    float y;
-
-    memcpy(&y, &bits, sizeof y);
-    return (double)y;
-}
-
 /* Sets row i to the distribution of logits[n]. Returns false if one is not finite. scratch: [n
  * rounded up to a multiple of 16], aligned to 64 bytes. Several threads may set different rows. */
 static bool set_reference(struct reference *reference, size_t i, const struct sp_vector *vector,
@@ -49,8 +32,8 @@ static bool set_reference(struct reference *reference, size_t i, const struct sp
     vector->softmax(scratch, 0, reference->n, &max, &sum);
     for (size_t k = 0; k < reference->n; k++) {
         double p;
-        probs[k] = to_bf16(scratch[k] / sum);
-        if ((p = from_bf16(probs[k])) == 0) continue;
+        probs[k] = sp_bf16_of_f32(scratch[k] / sum);
+        if ((p = (double)sp_f32_of_bf16(probs[k])) == 0) continue;
         all += p;
         entropy -= p * sp_log(p);
     }
@@ -67,9 +50,9 @@ static double weigh(const uint16_t *probs, const float *logits, size_t n)
 
     for (; k + 4 <= n; k += 4)
         for (size_t j = 0; j < 4; j++)
-            sums[j] += from_bf16(probs[k + j]) * (double)logits[k + j];
+            sums[j] += (double)sp_f32_of_bf16(probs[k + j]) * (double)logits[k + j];
     for (; k < n; k++)
-        sums[0] += from_bf16(probs[k]) * (double)logits[k];
+        sums[0] += (double)sp_f32_of_bf16(probs[k]) * (double)logits[k];
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
@@ -222,12 +205,6 @@ static int compare_members(const void *a, const void *b)
     return sp_tensor_group_compare(x->group, y->group);
 }
 
-static unsigned depth_of(struct sp_tensor_group group, unsigned n_layers)
-{
-    if (group.layer != SP_NO_LAYER) return 1 + (unsigned)group.layer;
-    return group.kind == SP_GROUP_OUTPUT ? 1 + n_layers : 0;
-}
-
 /* Sets members[0..n-1] to the model's matrices that have a group, by group; returns n. */
 static size_t collect(struct member *members, const struct sp_model *model,
                       const struct sp_specs *specs)
@@ -238,8 +215,10 @@ static size_t collect(struct member *members, const struct sp_model *model,
         const struct sp_bound_matrix *b = &model->matrices[i];
         const struct sp_tensor_spec *spec = sp_specs_find(specs, b->tensor->name);
         struct sp_tensor_group group = sp_tensor_group_of(spec->name, spec->role);
+        unsigned depth = group.kind == SP_GROUP_OUTPUT ? 1 + model->config.n_layers : 0;
         if (group.kind == SP_GROUP_OTHER || b->w->cols % SP_BLOCK) continue;
-        members[n++] = (struct member){group, depth_of(group, model->config.n_layers), i};
+        if (group.layer != SP_NO_LAYER) depth = 1 + (unsigned)group.layer;
+        members[n++] = (struct member){group, depth, i};
     }
     qsort(members, n, sizeof *members, compare_members);
     return n;
@@ -380,26 +359,8 @@ const struct sp_matrix_group *sp_group_divergence_groups(const struct sp_group_d
 
 /* ---- rounding ---- */
 
-/* A table whose rows are looked up and never multiplied. */
-static bool is_lookup(const struct sp_model *model, const struct sp_matrix *w)
-{
-    return w == &model->per_layer_embedding ||
-           (w == &model->embedding && model->head.panels != w->panels);
-}
-
-/* *used = the panels of a table that have rows of the windows' tokens, owned by the caller. */
-static enum sp_status find_used(bool **used, const struct sp_group_divergence *d,
-                                const struct sp_matrix *w, struct sp_err *err)
-{
-    enum sp_status st = sp_new(used, w->n_panels, sizeof **used, err);
-
-    for (size_t k = 0; k < d->n_windows && !st; k++)
-        for (size_t t = 0; t < d->windows[k].n; t++)
-            (*used)[d->windows[k].ids[t] / SP_PANEL_ROWS] = true;
-    return st;
-}
-
-/* Rounds matrix i of the model. */
+/* Rounds matrix i of the model; of a table whose rows are looked up and never multiplied, the
+ * panels that have rows of the windows' tokens. */
 static enum sp_status round_matrix(struct sp_rounded_matrix *out,
                                    const struct sp_group_divergence *d, size_t i,
                                    enum sp_dtype dtype, struct sp_err *err)
@@ -408,11 +369,16 @@ static enum sp_status round_matrix(struct sp_rounded_matrix *out,
     const struct sp_bound_matrix *b = &model->matrices[i];
     struct sp_rounding rounding = {
         .encoder = &d->encoder, .pool = d->package->backend.pool, .dtype = dtype};
+    bool is_lookup = b->w == &model->per_layer_embedding ||
+                     (b->w == &model->embedding && model->head.panels != b->w->panels);
     bool *used = NULL;
     enum sp_status st = SP_OK;
 
     if (d->stats) rounding.weights = sp_input_stats_weights(d->stats, b->w);
-    if (is_lookup(model, b->w)) st = find_used(&used, d, b->w, err);
+    if (is_lookup) st = sp_new(&used, b->w->n_panels, sizeof *used, err);
+    for (size_t k = 0; used && k < d->n_windows; k++)
+        for (size_t t = 0; t < d->windows[k].n; t++)
+            used[d->windows[k].ids[t] / SP_PANEL_ROWS] = true;
     if (!st) {
         st = sp_rounded_matrix_init(out, &rounding, b->w, sp_pack_tensor_n_matrices(b->tensor),
                                     used, err);

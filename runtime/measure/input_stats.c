@@ -34,13 +34,6 @@ struct sp_input_stats {
     bool shared;
 };
 
-/* Only matrices that q2 to q6 can store need statistics. */
-static bool needs_stats(const struct sp_pack_tensor *t)
-{
-    return t->part != SP_PART_FILE && t->layout == SP_PANEL &&
-           t->shape[t->rank - 1] % SP_BLOCK == 0;
-}
-
 static int compare_slots(const void *a, const void *b)
 {
     const struct slot *s = a, *t = b;
@@ -74,7 +67,9 @@ enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         struct slot *s = &g->slots[g->n_slots];
-        if (!needs_stats(t)) continue;
+        /* Only matrices that q2 to q6 can store need statistics. */
+        if (t->part == SP_PART_FILE || t->layout != SP_PANEL || t->shape[t->rank - 1] % SP_BLOCK)
+            continue;
         if ((st = open_slot(s, t, err))) goto done;
         g->n_slots++;
     }
@@ -207,12 +202,6 @@ static size_t size_of(const struct slot *s)
     return s->n * (s->by_matrix ? sizeof *s->sums : sizeof(uint16_t));
 }
 
-static bool is_sound(const struct slot *s)
-{
-    if (s->by_matrix) return sp_gptq_are_squares(s->sums, s->n);
-    return sp_gptq_is_sound(factors_of(s), s->cols);
-}
-
 /* Divides the squares of each matrix by their largest. */
 static void bring_to_one(struct slot *s)
 {
@@ -258,7 +247,10 @@ enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, const struct s
     free(job.workspace);
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
-        if (!has_sums(stats, i) || is_sound(s)) continue;
+        if (!has_sums(stats, i)) continue;
+        if (s->by_matrix ? sp_gptq_are_squares(s->sums, s->n)
+                         : sp_gptq_is_sound(factors_of(s), s->cols))
+            continue;
         return sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
                        s->name);
     }

@@ -10,24 +10,8 @@ static uint64_t matrix_size(const struct sp_matrix *matrix)
     return (uint64_t)matrix->n_panels * matrix->panel_size;
 }
 
-/* Only one row of an embedding table is read, less than a page. */
-static uint64_t unread_tables(const struct sp_model *model)
-{
-    uint64_t size = matrix_size(&model->per_layer_embedding);
-
-    if (model->embedding.panels != model->head.panels) size += matrix_size(&model->embedding);
-    return size;
-}
-
-/* All matrices of a stack of experts have the size of its first. */
-static uint64_t unread_experts(const struct sp_layer *layer)
-{
-    uint64_t one = matrix_size(&layer->gate) + matrix_size(&layer->up) + matrix_size(&layer->down);
-
-    if (layer->config->n_experts == 0) return 0;
-    return one * (layer->config->n_experts - layer->config->n_experts_used);
-}
-
+/* All matrices of a stack of experts have the size of its first. Only one row of an embedding table
+ * is read, less than a page. */
 static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *model)
 {
     uint64_t size = 0;
@@ -36,9 +20,14 @@ static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *
         const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, i);
         if (tensor->part == model->part) size += tensor->size;
     }
-    for (unsigned i = 0; i < model->config.n_layers; i++)
-        size -= unread_experts(&model->layers[i]);
-    return size - unread_tables(model);
+    for (unsigned i = 0; i < model->config.n_layers; i++) {
+        const struct sp_layer *l = &model->layers[i];
+        if (l->config->n_experts == 0) continue;
+        size -= (matrix_size(&l->gate) + matrix_size(&l->up) + matrix_size(&l->down)) *
+                (l->config->n_experts - l->config->n_experts_used);
+    }
+    if (model->embedding.panels != model->head.panels) size -= matrix_size(&model->embedding);
+    return size - matrix_size(&model->per_layer_embedding);
 }
 
 static double elements(const struct sp_matrix *matrix)
@@ -83,11 +72,6 @@ double sp_session_products(const struct sp_session *session, bool logits)
 }
 
 /* A draft without an output matrix reads its target's. */
-static uint64_t shared_head(const struct sp_model *draft, const struct sp_model *target)
-{
-    return draft->head.rows ? 0 : matrix_size(&target->head);
-}
-
 static uint64_t draft_read(const struct sp_session *session, size_t n)
 {
     const struct sp_drafter *drafter = session->speculator->drafter;
@@ -95,8 +79,8 @@ static uint64_t draft_read(const struct sp_session *session, size_t n)
     uint64_t size;
 
     if (drafter == NULL || package->draft == NULL || n == 0) return 0;
-    size =
-        weights_read(package->pack, package->draft) + shared_head(package->draft, package->target);
+    size = weights_read(package->pack, package->draft);
+    if (package->draft->head.rows == 0) size += matrix_size(&package->target->head);
     return drafter->ops->stepwise ? n * size : size;
 }
 

@@ -70,22 +70,17 @@ void sp_reasoning_limiter_close(struct sp_reasoning_limiter *r)
 
 /* ---- state of the answer ---- */
 
-static bool ends_inside_character(const char *text, size_t len)
-{
-    size_t at = len ? sp_utf8_prev(text, len) : 0, n;
-
-    return at < len && sp_utf8_scan(text + at, len - at, &n) == SP_UTF8_PARTIAL;
-}
-
 /* True if the next token belongs to the closing tag. A character of several tokens may end first:
  * it has at most three bytes more. */
 static bool is_due(const struct sp_reasoning_limiter *r, const struct state *s)
 {
-    const size_t most = r->options.limit.max_tokens;
+    const size_t most = r->options.limit.max_tokens, len = s->text_len;
+    size_t at, n;
 
     if (s->phase != INSIDE || s->n_tokens < most) return false;
-    return s->n_tokens - most >= SP_UTF8_MAX - 1 || s->n_written > 0 ||
-           !ends_inside_character(r->text.at, s->text_len);
+    if (s->n_tokens - most >= SP_UTF8_MAX - 1 || s->n_written > 0) return true;
+    at = len ? sp_utf8_prev(r->text.at, len) : 0;
+    return at == len || sp_utf8_scan(r->text.at + at, len - at, &n) != SP_UTF8_PARTIAL;
 }
 
 /* The number of tokens at the end of the reasoning that begin the closing tag. */

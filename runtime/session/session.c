@@ -95,28 +95,21 @@ done:
     return st;
 }
 
-/* True if the address space is limited and a quarter of it is not left for everything else. */
-static bool lacks_address_space(void)
-{
-    uint64_t left, limit;
-
-    return sp_address_space(&left, &limit) && left < limit / 4;
-}
-
 /* Opens a session with the default context, or the largest half, quarter, ... of it whose caches
- * the address space holds. */
+ * the address space holds, with a quarter of it left for everything else if it is limited. */
 static enum sp_status open_default(struct sp_session **out, struct sp_package *package,
                                    struct sp_session_options *options, struct sp_err *err)
 {
     options->n_context = choose_context(&package->target->config);
     for (;; options->n_context /= 2) {
         bool smallest = options->n_context <= USUAL_CONTEXT;
+        uint64_t left, limit;
         struct sp_session *s = NULL;
         struct sp_err reason = {0};
         enum sp_status st = open_session(&s, package, options, NULL, &reason);
 
         if (st && (st != SP_E_NOMEM || smallest)) return sp_fail_as(err, &reason);
-        if (st == SP_OK && (smallest || !lacks_address_space())) {
+        if (!st && (smallest || !sp_address_space(&left, &limit) || left >= limit / 4)) {
             *out = s;
             return SP_OK;
         }

@@ -15,49 +15,38 @@ void sp_stop_filter_release(struct sp_stop_filter *h)
 
 /* ---- passing on ---- */
 
-/* The functions return nonzero if no more is to be passed on. */
-
-static int pass_special(struct sp_stop_filter *h, uint32_t id)
+/* Passes on the special tokens after at most n bytes; true: no more is to be passed on. */
+static bool pass_specials(struct sp_stop_filter *h, size_t n)
 {
     const struct sp_request *q = h->request;
-
-    if (q->special && q->special(q->context, id)) return 1;
-    return q->reader && sp_chat_reader_special(q->reader, id, &h->failure) != SP_OK;
-}
-
-static int pass_text(struct sp_stop_filter *h, const char *text, size_t size, bool drafted)
-{
-    const struct sp_request *q = h->request;
-
-    if (q->text && q->text(q->context, text, size, drafted)) return 1;
-    return q->reader && sp_chat_reader_text(q->reader, text, size, &h->failure) != SP_OK;
-}
-
-/* Passes on the special tokens after at most n bytes. */
-static int pass_specials(struct sp_stop_filter *h, size_t n)
-{
     size_t n_passed = 0;
-    int stop = 0;
+    bool stop = false;
 
-    while (n_passed < h->n_specials && h->specials[n_passed].at <= n && !stop)
-        stop = pass_special(h, h->specials[n_passed++].id);
+    while (n_passed < h->n_specials && h->specials[n_passed].at <= n && !stop) {
+        uint32_t id = h->specials[n_passed++].id;
+        stop = (q->special && q->special(q->context, id)) ||
+               (q->reader && sp_chat_reader_special(q->reader, id, &h->failure));
+    }
     h->n_specials -= n_passed;
     if (n_passed > 0)
         memmove(h->specials, h->specials + n_passed, h->n_specials * sizeof *h->specials);
     return stop;
 }
 
-/* Passes on the first n bytes in runs, with the special tokens among them. */
-static int pass_on(struct sp_stop_filter *h, size_t n)
+/* Passes on the first n bytes in runs, with the special tokens among them; true: no more is to be
+ * passed on. */
+static bool pass_on(struct sp_stop_filter *h, size_t n)
 {
-    int stop = pass_specials(h, 0);
+    const struct sp_request *q = h->request;
+    bool stop = pass_specials(h, 0);
 
     for (size_t i = 0, j; i < n && !stop; i = j) {
         size_t end = h->n_specials > 0 && h->specials[0].at < n ? h->specials[0].at : n;
         for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
             continue;
-        stop = pass_text(h, h->text + i, j - i, h->drafted[i] != 0);
-        if (!stop) stop = pass_specials(h, j);
+        stop = (q->text && q->text(q->context, h->text + i, j - i, h->drafted[i] != 0)) ||
+               (q->reader && sp_chat_reader_text(q->reader, h->text + i, j - i, &h->failure)) ||
+               pass_specials(h, j);
     }
     return stop;
 }

@@ -147,16 +147,6 @@ static void embed(const struct draft_dspark *d, uint32_t id)
     sp_backend_read_row(d->backend, d->embedding, &d->weights->embedding, id);
 }
 
-/* Computes the recurrent state before the first row that drafts. */
-static void begin_chain(struct draft_dspark *d, uint32_t anchor, const float *hidden)
-{
-    if (d->rank == 0) return;
-    memset(d->state, 0, d->rank * sizeof *d->state);
-    if (d->markov != SP_MARKOV_RNN || d->block.model->config.draft.first_row == 0) return;
-    embed(d, anchor);
-    step_state(d, hidden);
-}
-
 static void dspark_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
                          const struct sp_proposal *proposal)
 {
@@ -165,7 +155,11 @@ static void dspark_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached
     sp_dflash_run_block(&d->block, ids, n_cached, *n,
                         d->confidence ? sp_proposal_needs_choice(proposal)
                                       : sp_proposal_needs(proposal));
-    begin_chain(d, ids[n_cached], sp_decoder_features(d->block.base.decoder));
+    if (d->rank == 0) return;
+    memset(d->state, 0, d->rank * sizeof *d->state);
+    if (d->markov != SP_MARKOV_RNN || d->block.model->config.draft.first_row == 0) return;
+    embed(d, ids[n_cached]); /* the state before the first row that drafts */
+    step_state(d, sp_decoder_features(base->decoder));
 }
 
 static struct sp_logits dspark_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached,

@@ -95,13 +95,6 @@ static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_draft
     return sp_arena_rows(&base->memory, &d->mask_state, 1, draft->config.n_hidden, err);
 }
 
-static void make_mask_state(struct draft_peagle *d)
-{
-    if (d->has_mask_state) return;
-    sp_decoder_fuse_features(d->pairs.base.decoder, d->mask_state, d->mask_hidden, 1);
-    d->has_mask_state = true;
-}
-
 static void peagle_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
                          const struct sp_proposal *proposal)
 {
@@ -109,7 +102,9 @@ static void peagle_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached
     struct sp_feature_head *p = &d->pairs;
     float *states = sp_feature_head_next_states(p);
 
-    make_mask_state(d);
+    if (!d->has_mask_state)
+        sp_decoder_fuse_features(base->decoder, d->mask_state, d->mask_hidden, 1);
+    d->has_mask_state = true;
     for (size_t i = 0; i + 1 < *n; i++) {
         ids[n_cached + 1 + i] = d->mask_token; /* until it is drafted */
         memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);

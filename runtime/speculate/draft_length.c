@@ -108,11 +108,6 @@ bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
     return false;
 }
 
-size_t sp_draft_length_n_verify(const struct sp_draft_length *d)
-{
-    return d->n_verify;
-}
-
 double sp_draft_length_expected_rate(const struct sp_draft_length *d)
 {
     return sp_drafting_controller_tokens_each(d->controller, 1 + d->gain) /

@@ -28,7 +28,8 @@ struct sp_draft_length {
 
     /* State of the current round. */
     bool has_chosen; /* its length was chosen here */
-    size_t n_asked, n_made, n_verify;
+    size_t n_asked, n_made;
+    size_t n_verify; /* of the draft tokens considered, those that are worth verifying */
     enum sp_round_reason reason;
     double confidences[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: the draft's confidence in token i */
     double all_accepted; /* probability that all draft tokens so far are accepted */
@@ -48,9 +49,6 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
 /* Called after each draft token, with the draft's confidence in it (0..1). Returns true if another
  * one is worth drafting. */
 bool sp_draft_length_consider(struct sp_draft_length *d, double confidence);
-
-/* Returns how many of the draft tokens considered are worth verifying. */
-size_t sp_draft_length_n_verify(const struct sp_draft_length *d);
 
 /* Learns from a round of this drafter, whether its length was chosen here or given. */
 void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *round);

@@ -38,17 +38,6 @@ static enum sp_status lm_check(const struct sp_model *target, const struct sp_mo
     return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
 }
 
-/* The draft reads tokens alone, so its pages are those of a model of its own. */
-static enum sp_status open_pages(struct draft_lm *d, const struct sp_drafter_setup *setup,
-                                 struct sp_err *err)
-{
-    struct sp_prompt_pages_setup pages = *setup->pages;
-
-    pages.identity++;
-    pages.decoder = d->base.decoder;
-    return sp_prompt_pages_open(&d->pages, &pages, err);
-}
-
 static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
                               struct sp_err *err)
 {
@@ -76,7 +65,12 @@ static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_s
     if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
     if ((st = sp_decoder_open(&base->decoder, setup->draft, setup->backend, &options, err)))
         return st;
-    if (setup->pages && (st = open_pages(d, setup, err))) return st;
+    if (setup->pages) {
+        struct sp_prompt_pages_setup pages = *setup->pages;
+        pages.identity++; /* the draft reads tokens alone: its pages are those of another model */
+        pages.decoder = base->decoder;
+        if ((st = sp_prompt_pages_open(&d->pages, &pages, err))) return st;
+    }
     if (d->n_vocab < d->model->head.rows &&
         (st = sp_arena_rows(&base->memory, &d->logits, 1, d->n_vocab, err)))
         return st;

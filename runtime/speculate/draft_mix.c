@@ -40,13 +40,6 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
     return SP_OK;
 }
 
-static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length,
-                          double margin)
-{
-    return sp_draft_length_expected_rate(length) >
-           margin * sp_drafting_controller_rate(d->draft.controller);
-}
-
 static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
                               bool automatic, const struct sp_chooser *chooser,
                               struct sp_round *round, enum sp_proposed_by *by, struct sp_err *err)
@@ -72,7 +65,9 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
                  propose_by(s, free_ones[i].drafter, length, most, automatic, chooser, round, err)))
             return st;
         if (round->drafted == 0) continue;
-        if (s->drafter == NULL || !automatic || promises_more(d, length, free_ones[i].margin))
+        if (s->drafter == NULL || !automatic ||
+            sp_draft_length_expected_rate(length) >
+                free_ones[i].margin * sp_drafting_controller_rate(d->draft.controller))
             return SP_OK;
     }
     *by = SP_PROPOSED_BY_DRAFT;

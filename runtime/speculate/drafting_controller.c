@@ -249,17 +249,12 @@ void sp_drafting_controller_resume(struct sp_drafting_controller *c, bool retry)
 
 /* ---- planning ---- */
 
-/* Returns true if this round is a plain step, whose time everything else is compared with: rounds
- * 8, 40 and every 320th. */
-static bool is_plain_due(const struct sp_drafting_controller *c)
-{
-    return (c->n_rounds == FIRST_PLAIN && !c->resumed) || c->n_rounds == FIRST_PLAIN * 5 ||
-           c->n_rounds % PLAIN_EVERY == 0;
-}
-
+/* Rounds 8, 40 and every 320th are plain steps, whose time everything else is compared with. */
 static enum sp_round_reason choose_plan(struct sp_drafting_controller *c)
 {
-    if (is_plain_due(c)) return SP_ROUND_MEASURE;
+    if ((c->n_rounds == FIRST_PLAIN && !c->resumed) || c->n_rounds == FIRST_PLAIN * 5 ||
+        c->n_rounds % PLAIN_EVERY == 0)
+        return SP_ROUND_MEASURE;
     if (!c->paused) return SP_ROUND_LIMIT;
     if (c->wait <= 1) return SP_ROUND_PROBE; /* also if the last probe was not recorded */
     c->wait--;
@@ -326,14 +321,6 @@ static void begin_pass(struct sp_drafting_controller *c, const struct sp_round *
 
 /* The first pass of a draft reads its weights from the file, which may take many times as long as
  * later passes: such a time is not evidence. */
-static void record_drafting(struct sp_drafting_controller *c, size_t n, double seconds)
-{
-    bool first = c->n_drafted++ == 0;
-
-    if (first && seconds > first_pass * draft_cost(c, n)) return;
-    sp_cost_model_record(&c->draft, n, seconds);
-}
-
 void sp_drafting_controller_record(struct sp_drafting_controller *c, const struct sp_round *r,
                                    bool chose, bool is_probe)
 {
@@ -343,7 +330,8 @@ void sp_drafting_controller_record(struct sp_drafting_controller *c, const struc
     if (last->n_seqs == 0 || r->pass != last->pass) begin_pass(c, r);
     for (size_t i = 1; i <= r->made; i++)
         c->made[i]++;
-    if (n > 0) record_drafting(c, n, r->draft_seconds);
+    if (n > 0 && (c->n_drafted++ > 0 || r->draft_seconds <= first_pass * draft_cost(c, n)))
+        sp_cost_model_record(&c->draft, n, r->draft_seconds);
     if (r->n_caught_up >= TIMED_UNREAD) {
         c->caught_up = forget_catch_up * c->caught_up + (double)r->n_caught_up;
         c->catch_up_seconds = forget_catch_up * c->catch_up_seconds + r->catch_up_seconds;

@@ -191,15 +191,6 @@ static void read_item(void *context, size_t item, unsigned worker)
         continue;
 }
 
-/* True if pages may be read in any order. A window's slots have those of several pages in turn. */
-static bool keeps_all(const struct sp_prompt_pages *p)
-{
-    const struct sp_drafter *d = p->setup.drafter;
-
-    return sp_decoder_keeps_all(p->setup.decoder) &&
-           (d == NULL || d->decoder == NULL || sp_decoder_keeps_all(d->decoder));
-}
-
 /* Reads the pages first..end-1. Returns the number of pages up to the first that failed. With other
  * threads at work the scheduler is released meanwhile, unless other processes have their part of
  * the caches, with which the thread that holds it alone may talk. */
@@ -208,11 +199,15 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
 {
     struct reading r = {.pages = p, .ids = ids, .first = first, .end = end, .n_good = end};
     const struct sp_backend *backend = p->setup.backend;
+    const struct sp_drafter *d = p->setup.drafter;
     bool is_alone = sp_scheduler_n_active(p->setup.scheduler) == 1;
+    /* A window's slots have those of several pages in turn. */
+    bool in_any_order = sp_decoder_keeps_all(p->setup.decoder) &&
+                        (d == NULL || d->decoder == NULL || sp_decoder_keeps_all(d->decoder));
 
     for (size_t i = first; i < end; i++)
         sp_prompt_cache_prefetch(p->setup.cache, p->names[i].text);
-    if (is_alone && backend->remote == NULL && keeps_all(p)) {
+    if (is_alone && backend->remote == NULL && in_any_order) {
         sp_pool_run(backend->pool, end - first, read_item, &r);
     } else {
         if (backend->remote == NULL) sp_scheduler_release(p->setup.scheduler);

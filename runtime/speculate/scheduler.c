@@ -188,26 +188,19 @@ static struct request *take(struct request **at)
     return r;
 }
 
-/* Removes the oldest draft entry or, if there is none, the oldest entry. */
-static struct request *take_next(struct sp_scheduler *s)
-{
-    struct request **at = &s->first;
-
-    while (*at && (*at)->priority != SP_PRIORITY_DRAFT)
-        at = &(*at)->next;
-    return take(*at ? at : &s->first);
-}
-
-/* Removes the next entry and those that fit in a batch with it. An entry that does not fit is
- * older in the next batch. */
+/* Removes the next entry, the oldest draft entry or, if there is none, the oldest entry, and those
+ * that fit in a batch with it. An entry that does not fit is older in the next batch. */
 static size_t choose(struct sp_scheduler *s, struct request *chosen[MAX_SEQS],
                      struct sp_batch_seq seqs[MAX_SEQS])
 {
     struct request **at = &s->first;
     size_t n = 1;
 
-    chosen[0] = take_next(s);
+    while (*at && (*at)->priority != SP_PRIORITY_DRAFT)
+        at = &(*at)->next;
+    chosen[0] = take(*at ? at : &s->first);
     seqs[0] = *chosen[0]->seq;
+    at = &s->first;
     while (*at && n < MAX_SEQS && chosen[0]->priority != SP_PRIORITY_EXCLUSIVE) {
         seqs[n] = *(*at)->seq;
         if ((*at)->priority == SP_PRIORITY_EXCLUSIVE || !sp_batch_fits(seqs, n + 1)) {

@@ -244,14 +244,6 @@ static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t check
     return left < most ? left : most;
 }
 
-/* A small pass says little about the rows of a large one. */
-static void time_rows(struct sp_speculator *s, struct sp_pass pass)
-{
-    enum { MANY_ROWS = 16 };
-
-    if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
-}
-
 /* Reads the pages of the prompt that the prompt cache has by now. */
 static void read_pages(struct sp_speculator *s, size_t n)
 {
@@ -270,6 +262,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
                                     int (*progress)(void *, size_t, size_t), void *context,
                                     struct sp_err *err)
 {
+    enum { MANY_ROWS = 16 }; /* a small pass says little about the rows of a large one */
     size_t rows, checkpoint;
     struct sp_pass pass;
     enum sp_status st = SP_OK;
@@ -297,7 +290,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
         rows = rows_of_pass(s, n, checkpoint);
         if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))
             break;
-        time_rows(s, pass);
+        if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
         commit(s, rows);
         if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
         if (s->pages && s->n_cached < n) sp_prompt_pages_keep(s->pages, s->ids, s->n_cached);
@@ -381,7 +374,7 @@ enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter 
     drafter->time = (struct sp_pass_time){0};
     if ((st = sp_drafter_propose(drafter, s->ids, s->n_cached, &n, proposal, err))) return st;
     round->made = n;
-    round->drafted = proposal->draft_len ? sp_draft_length_n_verify(proposal->draft_len) : n;
+    round->drafted = proposal->draft_len ? proposal->draft_len->n_verify : n;
     time = spent(drafter, t0);
     round->draft_seconds = time.seconds;
     round->draft_cost = time.part;

@@ -65,7 +65,7 @@ static struct sp_round draft_round(struct sp_draft_length *d, const struct regim
         p *= r->fade;
         if (draft_len == FIXED) more = sp_draft_length_consider(d, confidence);
     }
-    round.drafted = draft_len == FIXED && round.asked ? sp_draft_length_n_verify(d) : round.made;
+    round.drafted = draft_len == FIXED && round.asked ? d->n_verify : round.made;
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     return round;
 }
@@ -337,7 +337,7 @@ static struct sp_round play_ollama_case(struct sp_draft_length *d, const struct 
         more = sp_draft_length_consider(d, p);
     }
     if (round.asked) {
-        round.drafted = sp_draft_length_n_verify(d);
+        round.drafted = d->n_verify;
         round.draft_cost = round.draft_seconds = c->draft;
     }
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
@@ -452,7 +452,7 @@ TEST(expected_tokens_match_confidences)
     assert_int_equal(sp_draft_length_choose(&d, MAX, NULL), 4);
     for (size_t i = 0; i < 4; i++)
         sp_draft_length_consider(&d, confidence[i]);
-    n = sp_draft_length_n_verify(&d);
+    n = d.n_verify;
     assert_int_equal(n, 3);
     for (size_t i = 0; i < n; i++)
         tokens += chain *= confidence[i];
@@ -481,7 +481,7 @@ static double simulate_rare_proposals(double chance, double accept)
             more = sp_draft_length_consider(
                 &d, .7); /* equal confidence for right and wrong draft tokens */
         }
-        if (round.asked) round.drafted = sp_draft_length_n_verify(&d);
+        if (round.asked) round.drafted = d.n_verify;
         if (round.accepted > round.drafted) round.accepted = round.drafted;
         round.emitted = round.accepted + 1;
         round.draft_cost = round.draft_seconds = 1e-6 * (double)round.made;
@@ -566,7 +566,7 @@ TEST(limits)
     record(&d, &round);
     assert_true(sp_draft_length_choose(&d, 2, NULL) <= 2);
     sp_draft_length_consider(&d, 1);
-    assert_true(sp_draft_length_n_verify(&d) <= 1);
+    assert_true(d.n_verify <= 1);
     sp_drafting_controller_init(&batch, 0, false); /* no draft */
     sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 9, NULL), 0);

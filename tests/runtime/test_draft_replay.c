@@ -129,7 +129,7 @@ static size_t play(struct sp_draft_length *d, const struct record *r, const stru
             20; /* does not count, since every draft length reads the weights once */
         c->by = NOISE;
     }
-    round.drafted = length == AUTO && round.asked ? sp_draft_length_n_verify(d) : round.made;
+    round.drafted = length == AUTO && round.asked ? d->n_verify : round.made;
     round.accepted = p->n_right < round.drafted ? p->n_right : round.drafted;
     round.emitted = round.accepted + 1;
     round.verify_seconds = pass(c, r->verify[round.drafted]);
@@ -275,8 +275,7 @@ static void propose(struct batch *b, const struct position *p, size_t i, int len
     for (; more && round->made < round->asked; round->made++)
         if (length == AUTO)
             more = sp_draft_length_consider(&b->lengths[i], p->confidence[round->made]);
-    round->drafted =
-        length == AUTO && round->asked ? sp_draft_length_n_verify(&b->lengths[i]) : round->made;
+    round->drafted = length == AUTO && round->asked ? b->lengths[i].n_verify : round->made;
     round->accepted = p->n_right < round->drafted ? p->n_right : round->drafted;
     round->emitted = round->accepted + 1;
 }
