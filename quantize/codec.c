@@ -200,75 +200,39 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
     }
 }
 
-/* Writes the head of a panel of q2 to q6. */
-static void put_row_scales(uint8_t *panel, enum sp_dtype dtype, float *row_scale, const float *max,
-                           size_t n_rows)
-{
-    for (size_t lane = 0; lane < n_rows; lane++)
-        row_scale[lane] = sp_microscale_row_scale(sp_microscale_of(dtype), max[lane]);
-    sp_write_f32(panel, row_scale, SP_PANEL_ROWS);
-}
-
-/* Writes a panel of q2 to q6; factors and workspace are NULL without calibration. */
-static void encode_microscale(uint8_t *panel, enum sp_dtype dtype, const struct sp_encoder *encoder,
-                              const float *rows, size_t n_rows, size_t cols, const float *max,
-                              const float *factors, float *workspace)
-{
-    const size_t block_size = sp_microscale_block_size(sp_dtype_info(dtype)->code_bits);
-    float row_scale[SP_PANEL_ROWS] = {0};
-    uint8_t *blocks = panel + SP_MICROSCALE_HEAD;
-    size_t size = 0;
-
-    put_row_scales(panel, dtype, row_scale, max, n_rows);
-    encoder->kernels->gptq->encode(blocks, rows, n_rows, cols, row_scale, factors, workspace,
-                                   &encoder->books[dtype]);
-    blocks += cols / SP_BLOCK * block_size;
-    if (sp_panel_size(&size, dtype, cols)) memset(blocks, 0, size - (size_t)(blocks - panel));
-}
-
 enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
                                const struct sp_encoder *encoder, const float *rows, size_t n_rows,
-                               size_t cols, uint64_t first_row, struct sp_err *err)
+                               size_t cols, uint64_t first_row, const float *factors,
+                               float *workspace, struct sp_err *err)
 {
+    const unsigned code_bits = sp_dtype_info(dtype)->code_bits; /* of q2 to q6 */
     enum sp_status st;
     float tile[SP_PANEL_ROWS * SP_BLOCK], max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
     uint8_t *out = panel;
-    size_t size = 0;
+    size_t size = 0, start = 0;
     bool known = sp_panel_size(&size, dtype, cols);
 
     assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
     if ((st = check_rows(max, dtype, encoder->kernels, rows, n_rows, cols, first_row, err)))
         return st;
-    if (sp_dtype_info(dtype)->code_bits && dtype != SP_Q4) {
-        encode_microscale(panel, dtype, encoder, rows, n_rows, cols, max, NULL, NULL);
-        return SP_OK;
-    }
-    if (dtype == SP_Q4) {
-        put_row_scales(out, dtype, row_scale, max, n_rows);
+    for (size_t lane = 0; code_bits && lane < n_rows; lane++)
+        row_scale[lane] = sp_microscale_row_scale(sp_microscale_of(dtype), max[lane]);
+    if (code_bits) {
+        sp_write_f32(out, row_scale, SP_PANEL_ROWS);
         out += SP_MICROSCALE_HEAD;
     }
-    for (size_t start = 0; start < cols; start += SP_BLOCK) {
+    if (code_bits && (dtype != SP_Q4 || workspace)) {
+        encoder->kernels->gptq->encode(out, rows, n_rows, cols, row_scale, factors, workspace,
+                                       &encoder->books[dtype]);
+        out += cols / SP_BLOCK * sp_microscale_block_size(code_bits);
+        start = cols;
+    }
+    for (; start < cols; start += SP_BLOCK) {
         size_t n = cols - start < SP_BLOCK ? cols - start : SP_BLOCK;
         load_tile(tile, rows, n_rows, cols, start, n);
         out += encode_block(out, dtype, encoder, tile, n, row_scale);
     }
     memset(out, 0, size - (size_t)(out - panel));
-    return SP_OK;
-}
-
-enum sp_status sp_panel_encode_calibrated(uint8_t *panel, enum sp_dtype dtype,
-                                          const struct sp_encoder *encoder, const float *rows,
-                                          size_t n_rows, size_t cols, uint64_t first_row,
-                                          const float *factors, float *workspace,
-                                          struct sp_err *err)
-{
-    float max[SP_PANEL_ROWS];
-    enum sp_status st =
-        check_rows(max, dtype, encoder->kernels, rows, n_rows, cols, first_row, err);
-
-    assert(n_rows >= 1 && n_rows <= SP_PANEL_ROWS && cols % SP_BLOCK == 0);
-    if (st) return st;
-    encode_microscale(panel, dtype, encoder, rows, n_rows, cols, max, factors, workspace);
     return SP_OK;
 }
 

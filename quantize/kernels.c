@@ -20,21 +20,16 @@ static bool runs_always(void)
 }
 
 #if defined(__x86_64__)
-/* Reads the CPUID bit itself, since some compilers' __builtin_cpu_supports does not know f16c. */
-static bool has_f16c(void)
+/* This and the next read a CPUID bit, since some compilers' __builtin_cpu_supports does not know
+ * f16c and avxvnni. */
+static bool runs_avx2(void)
 {
     unsigned a, b, c, d;
 
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
-static bool runs_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-}
-
-/* Reads the CPUID bit itself, since some compilers' __builtin_cpu_supports does not know
- * avxvnni. */
 static bool runs_avxvnni(void)
 {
     unsigned a, b, c, d;

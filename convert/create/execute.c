@@ -268,12 +268,8 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
         const float *factors;
         if ((st = find_factors(&factors, w, c->item, row / rows, err))) return st;
-        if (factors) {
-            st = sp_panel_encode_calibrated(out, c->item->to, w->encoder, x, m, cols, row, factors,
-                                            w->workspace, err);
-        } else {
-            st = sp_panel_encode(out, c->item->to, w->encoder, x, m, cols, row, err);
-        }
+        st = sp_panel_encode(out, c->item->to, w->encoder, x, m, cols, row, factors,
+                             factors ? w->workspace : NULL, err);
         if (st) return st;
         x += m * cols;
         row += m;

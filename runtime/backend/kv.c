@@ -209,20 +209,31 @@ float sp_kv_value_number(const struct sp_kv *kv, size_t pos, size_t i)
     return number_at(kv, sp_kv_values(kv, 0, pos), pos % SP_KV_BLOCK * kv->value_dim + i);
 }
 
-enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file, size_t span,
-                              struct sp_err *err)
+uint8_t *sp_kv_span(const struct sp_kv *kv, size_t span, bool is_value, size_t *size)
 {
+    size_t block_size = is_value ? kv->value_block_size : kv->key_block_size;
     size_t n = SP_SPAN / SP_KV_BLOCK * kv->n_heads, first;
-    enum sp_status st;
 
-    if (kv->stride == 1) span %= kv->n_slots / SP_SPAN;
-    if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, span, err);
+    *size = 0;
+    if (n * block_size == 0) return NULL; /* heads of other ranks, or keys alone */
     first = span * n / kv->stride;
     n = ((span + 1) * n + kv->stride - 1) / kv->stride - first;
     assert((first + n) * SP_KV_BLOCK <= kv->n_ready * kv->n_heads);
-    if ((st = sp_cache_file_bytes(file, kv->keys + first * kv->key_block_size,
-                                  n * kv->key_block_size, err)))
-        return st;
-    return sp_cache_file_bytes(file, kv->values + first * kv->value_block_size,
-                               n * kv->value_block_size, err);
+    *size = n * block_size;
+    return (is_value ? kv->values : kv->keys) + first * block_size;
+}
+
+enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_cache_file *file, size_t span,
+                              struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (kv->stride == 1) span %= kv->n_slots / SP_SPAN;
+    if (kv->remote) return kv->remote->ops->transfer_cache(kv, file, span, err);
+    for (int i = 0; i < 2 && !st; i++) {
+        size_t size;
+        uint8_t *bytes = sp_kv_span(kv, span, i == 1, &size);
+        st = sp_cache_file_bytes(file, bytes, size, err);
+    }
+    return st;
 }

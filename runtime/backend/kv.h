@@ -101,6 +101,9 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 float sp_kv_key_number(const struct sp_kv *kv, size_t pos, size_t i);
 float sp_kv_value_number(const struct sp_kv *kv, size_t pos, size_t i);
 
+/* The keys, or the values, of all heads in one span: *size bytes; NULL of none. */
+uint8_t *sp_kv_span(const struct sp_kv *kv, size_t span, bool is_value, size_t *size);
+
 /* Writes or reads the positions of one span of tokens, from span * SP_SPAN on, which have memory.
  * With a stride, positions around them may come along. Reading requires a cache of the same type
  * and shape, which is not checked. */

@@ -43,10 +43,10 @@ static void round_panel(void *context, size_t p, unsigned worker)
 
     if (job->results[worker] || (job->used && !job->used[p])) return;
     sp_panel_decode(rows, w->dtype, w->panels + p * w->panel_size, n, w->cols, encoder->kernels);
-    job->results[worker] = sp_panel_encode_calibrated(
-        job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows, n, w->cols,
-        first_row, find_factors(job, p / w->n_panels, worker), rows + SP_PANEL_ROWS * w->cols,
-        &job->errors[worker]);
+    job->results[worker] =
+        sp_panel_encode(job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows, n,
+                        w->cols, first_row, find_factors(job, p / w->n_panels, worker),
+                        rows + SP_PANEL_ROWS * w->cols, &job->errors[worker]);
 }
 
 static enum sp_status open_factors(struct round_job *job, unsigned n_threads, struct sp_err *err)

@@ -164,39 +164,24 @@ enum sp_status sp_remote_cache_change(const struct sp_kv *kv, enum sp_cache_chan
 
 /* ---- files ---- */
 
-/* Keys or values of one span: their bytes of one head, and where those of rank 0 are. */
-struct span {
-    size_t index, head_size;
-    uint8_t *own;
-    bool is_value;
-};
-
-static struct span span_of(const struct sp_kv *kv, size_t index, bool is_value)
-{
-    struct span s = {.index = index, .is_value = is_value};
-
-    s.head_size = SP_SPAN / SP_KV_BLOCK * (is_value ? kv->value_block_size : kv->key_block_size);
-    s.own = (is_value ? kv->values : kv->keys) + index * kv->n_heads * s.head_size;
-    return s;
-}
-
 /* Writes rank 0's heads, then the others'. All answers are received even if the file fails. */
 static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
-                                const struct span *span, struct sp_cache_file *file,
+                                const struct sp_remote_cache_message *m, struct sp_cache_file *file,
                                 struct sp_err *err)
 {
-    struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_READ, span->index);
     unsigned n_ranks = ranks->transport->n_ranks;
+    size_t own_size;
+    uint8_t *own = sp_kv_span(kv, (size_t)m->n, m->is_value, &own_size);
     enum sp_status st, failure;
     void *answer = NULL;
     uint8_t *bytes = NULL;
 
-    m.is_value = span->is_value;
-    if ((st = begin(ranks, &m, 0, &bytes, err))) return st;
-    if ((st = send(ranks, 0, kv->n_heads * span->head_size, err))) return st;
-    failure = sp_cache_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
+    if ((st = begin(ranks, m, 0, &bytes, err))) return st;
+    if ((st = send(ranks, 0, own_size, err))) return st;
+    failure = sp_cache_file_bytes(file, own, own_size, err);
     for (unsigned rank = 1; rank < n_ranks; rank++) {
-        size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
+        unsigned n_heads = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n;
+        size_t size = own_size / kv->n_heads * n_heads;
         if ((st = receive(ranks, rank, size, &answer, err))) return st;
         if (failure == SP_OK) failure = sp_cache_file_bytes(file, answer, size, err);
     }
@@ -204,18 +189,17 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
 }
 
 static enum sp_status load_span(struct sp_ranks *ranks, const struct sp_kv *kv,
-                                const struct span *span, struct sp_cache_file *file,
+                                const struct sp_remote_cache_message *m, struct sp_cache_file *file,
                                 struct sp_err *err)
 {
-    struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_WRITE, span->index);
-    size_t all = kv->n_all_heads * span->head_size;
+    size_t own_size, all;
+    uint8_t *bytes = NULL, *own = sp_kv_span(kv, (size_t)m->n, m->is_value, &own_size);
     enum sp_status st;
-    uint8_t *bytes = NULL;
 
-    m.is_value = span->is_value;
-    if ((st = begin(ranks, &m, all, &bytes, err))) return st;
+    all = own_size / kv->n_heads * kv->n_all_heads;
+    if ((st = begin(ranks, m, all, &bytes, err))) return st;
     if ((st = sp_cache_file_bytes(file, bytes, all, err))) return st;
-    memcpy(span->own, bytes, kv->n_heads * span->head_size);
+    memcpy(own, bytes, own_size);
     return exchange(ranks, all, err);
 }
 
@@ -223,13 +207,14 @@ enum sp_status sp_remote_cache_transfer(const struct sp_kv *kv, struct sp_cache_
                                         size_t index, struct sp_err *err)
 {
     struct sp_ranks *ranks = sp_ranks_of(kv->remote);
+    bool is_read = sp_cache_file_is_read(file);
+    struct sp_remote_cache_message m =
+        message_of(kv, is_read ? SP_REMOTE_CACHE_WRITE : SP_REMOTE_CACHE_READ, index);
     enum sp_status st = SP_OK;
 
-    for (int i = 0; i < 2 && st == SP_OK; i++) {
-        const struct span span = span_of(kv, index, i == 1);
+    for (; m.is_value < 2 && st == SP_OK; m.is_value++) {
         pthread_mutex_lock(&ranks->lock);
-        st = sp_cache_file_is_read(file) ? load_span(ranks, kv, &span, file, err)
-                                         : save_span(ranks, kv, &span, file, err);
+        st = (is_read ? load_span : save_span)(ranks, kv, &m, file, err);
         pthread_mutex_unlock(&ranks->lock);
     }
     return st;

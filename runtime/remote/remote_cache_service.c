@@ -120,18 +120,6 @@ static enum sp_status open_cache(struct sp_cache_service *s, struct cache **at,
     return sp_kv_init(&cache->kv, o->type, shape, o->n_positions, o->window, o->max_rows, err);
 }
 
-/* The keys or values of a span, NULL without heads; *size = their bytes. */
-static uint8_t *span_of(const struct sp_kv *kv, const struct sp_remote_cache_message *m,
-                        size_t *size)
-{
-    size_t block_size = m->is_value ? kv->value_block_size : kv->key_block_size;
-
-    *size = SP_SPAN / SP_KV_BLOCK * kv->n_heads * block_size;
-    if (*size == 0) return NULL;
-    assert((m->n + 1) * SP_SPAN <= kv->n_ready);
-    return (m->is_value ? kv->values : kv->keys) + m->n * *size;
-}
-
 static enum sp_status answer_bytes(struct sp_cache_service *s, const void *bytes, size_t size,
                                    struct sp_err *err)
 {
@@ -148,7 +136,7 @@ static void write_span(const struct sp_cache_service *s, struct sp_kv *kv,
                        const struct sp_remote_cache_message *m, const uint8_t *bytes)
 {
     size_t size;
-    uint8_t *to = span_of(kv, m, &size);
+    uint8_t *to = sp_kv_span(kv, (size_t)m->n, m->is_value, &size);
 
     if (size == 0) return;
     memcpy(to, bytes + own_heads(s, kv->n_all_heads).first * (size / kv->n_heads), size);
@@ -184,7 +172,7 @@ enum sp_status sp_cache_service_act(struct sp_cache_service *s, const uint8_t *m
         if ((*at)->kv.n_heads) sp_kv_shrink(&(*at)->kv, (size_t)m.n);
         break;
     case SP_REMOTE_CACHE_READ:
-        span = span_of(&(*at)->kv, &m, &size);
+        span = sp_kv_span(&(*at)->kv, (size_t)m.n, m.is_value, &size);
         return answer_bytes(s, span, size, err);
     case SP_REMOTE_CACHE_WRITE:
         write_span(s, &(*at)->kv, &m, message + SP_REMOTE_CACHE_BYTES);

@@ -388,16 +388,22 @@ static size_t keep_nucleus(struct sp_sampler_scratch *s, size_t n, double p)
     return keep_mass(s, kept, p, &sum);
 }
 
-static size_t keep_min(struct candidate *c, size_t n, double min_p)
+static size_t keep_above(struct candidate *c, size_t n, double least)
 {
-    double max = 0;
     size_t kept = 0;
 
     for (size_t i = 0; i < n; i++)
-        max = c[i].prob > max ? c[i].prob : max;
-    for (size_t i = 0; i < n; i++)
-        if (c[i].prob >= min_p * max) c[kept++] = c[i];
+        if (c[i].prob >= least) c[kept++] = c[i];
     return kept;
+}
+
+static size_t keep_min(struct candidate *c, size_t n, double min_p)
+{
+    double max = 0;
+
+    for (size_t i = 0; i < n; i++)
+        max = c[i].prob > max ? c[i].prob : max;
+    return keep_above(c, n, min_p * max);
 }
 
 /* Top-n-sigma (Tang et al. 2024): returns the least logit that is kept, the largest less n standard
@@ -431,15 +437,6 @@ static size_t collect_logits(struct sp_sampler_scratch *s, double least)
         if (next.prob >= least) s->candidates[n++] = next;
     }
     return n;
-}
-
-static size_t keep_logits(struct candidate *c, size_t n, double least)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (c[i].prob >= least) c[kept++] = c[i];
-    return kept;
 }
 
 /* XTC ("exclude top choices", by p-e-w, text-generation-webui's pull request 6335): of the
@@ -496,7 +493,7 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
 
     if (k < n) {
         collect_top_k(scratch, k);
-        if (s->top_n_sigma > 0) k = keep_logits(c, k, least);
+        if (s->top_n_sigma > 0) k = keep_above(c, k, least);
         qsort(c, k, sizeof *c, compare_candidate_ids);
         softmax_candidates(c, k, (double)s->temperature);
         return k;

@@ -41,15 +41,6 @@ struct ranking {
     struct sp_err *err;
 };
 
-static void release(struct ranking *r)
-{
-    for (size_t i = 0; r->texts && i < r->request->n_documents; i++)
-        free((void *)(uintptr_t)r->texts[i].ids);
-    free(r->texts);
-    free(r->n_first);
-    sp_template_close(r->template);
-}
-
 /* ---- the prompt ---- */
 
 /* True if the template compares a role with this word. */
@@ -185,23 +176,6 @@ static enum sp_status cut_document(struct sp_rerank_document *document, char **t
 
 /* Renders the template, with a shorter document as long as the prompt is too long, if the request
  * says so. */
-static enum sp_status write_template(struct ids *out, const struct ranking *r,
-                                     struct sp_rerank_document *document, char **text)
-{
-    size_t size;
-    enum sp_status st = render(out, r, document);
-
-    while (!st && r->request->truncate && out->n > r->max_tokens) {
-        size = document->size;
-        if ((st = cut_document(document, text, SIZE_MAX, out->n - r->max_tokens, r))) return st;
-        if (document->size >= size) return SP_OK;
-        free(out->at);
-        *out = (struct ids){0};
-        st = render(out, r, document);
-    }
-    return st;
-}
-
 static enum sp_status write_prompt(struct ids *out, const struct ranking *r,
                                    struct sp_rerank_document document)
 {
@@ -209,7 +183,15 @@ static enum sp_status write_prompt(struct ids *out, const struct ranking *r,
     char *text = NULL;
     enum sp_status st = most ? cut_document(&document, &text, most, 0, r) : SP_OK;
 
-    if (!st) st = write_template(out, r, &document, &text);
+    if (!st) st = render(out, r, &document);
+    while (!st && r->request->truncate && out->n > r->max_tokens) {
+        size_t size = document.size;
+        st = cut_document(&document, &text, SIZE_MAX, out->n - r->max_tokens, r);
+        if (st || document.size >= size) break;
+        free(out->at);
+        *out = (struct ids){0};
+        st = render(out, r, &document);
+    }
     free(text);
     return st;
 }
@@ -278,6 +260,10 @@ enum sp_status sp_package_rerank(struct sp_package *package,
     scoring.progress = q.progress;
     st = sp_package_embed(package, &scoring, scores, &width, err);
 done:
-    release(&r);
+    for (size_t i = 0; r.texts && i < q.n_documents; i++)
+        free((void *)(uintptr_t)r.texts[i].ids);
+    free(r.texts);
+    free(r.n_first);
+    sp_template_close(r.template);
     return st;
 }

@@ -340,8 +340,8 @@ static void round_panel(uint8_t *out, const struct sp_encoder *encoder, const st
                     encoder->kernels);
     sp_gptq_factors(factors, (struct sp_gptq_weights){.squares = squares}, p / w->n_panels, 64,
                     NULL);
-    assert_ok(sp_panel_encode_calibrated(out, SP_Q4, encoder, rows, SP_PANEL_ROWS, 64, 0, factors,
-                                         workspace, NULL));
+    assert_ok(
+        sp_panel_encode(out, SP_Q4, encoder, rows, SP_PANEL_ROWS, 64, 0, factors, workspace, NULL));
 }
 
 /* Each expert's down projection is rounded by its own squares, by create and for sensitivities. */

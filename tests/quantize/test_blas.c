@@ -81,7 +81,7 @@ static void encode_weights(struct product *p, uint64_t *seed)
         uint8_t *panel = p->panels + i * panel_size;
         size_t first = i * SP_PANEL_ROWS;
         assert_ok(sp_panel_encode(panel, p->dtype, &encoder, rows + first * p->cols, SP_PANEL_ROWS,
-                                  p->cols, first, NULL));
+                                  p->cols, first, NULL, NULL, NULL));
     }
     for (size_t r = 0; r < ROWS; r++)
         sp_panel_row(p->w32 + r * p->cols, p->dtype, p->panels, p->cols, r);

@@ -159,7 +159,7 @@ static void check_panel(enum sp_dtype dtype, const struct sp_encoder *encoder, s
         rows[i] = noise();
     assert_true(sp_panel_size(&size, dtype, cols) && size <= sizeof panel);
     memset(panel, 0xaa, sizeof panel);
-    assert_ok(sp_panel_encode(panel, dtype, encoder, rows, n_rows, cols, 0, NULL));
+    assert_ok(sp_panel_encode(panel, dtype, encoder, rows, n_rows, cols, 0, NULL, NULL, NULL));
     for (size_t i = size; i < sizeof panel; i++)
         assert_int_equal(panel[i], 0xaa);
     sp_panel_decode(back, dtype, panel, n_rows, cols, encoder->kernels);
@@ -200,7 +200,7 @@ TEST(test_padding)
         rows[i] = 1 + noise();
     assert_true(sp_panel_size(&size, SP_BF16, 3) && size == 128);
     memset(panel, 0xaa, sizeof panel);
-    assert_ok(sp_panel_encode(panel, SP_BF16, &encoder, rows, 16, 3, 0, NULL));
+    assert_ok(sp_panel_encode(panel, SP_BF16, &encoder, rows, 16, 3, 0, NULL, NULL, NULL));
     for (size_t i = 96; i < 128; i++)
         assert_int_equal(panel[i], 0);
 }
@@ -220,7 +220,8 @@ TEST(test_lossless)
             for (uint32_t i = 0; i < 16 * 32; i++)
                 sp_put16(source + 2 * i, (uint16_t)(((h + i) & 0x7fff) < infinity ? h + i : 0));
             sp_decode_floats(rows, halves[t], source, 16 * 32);
-            assert_ok(sp_panel_encode(panel, halves[t], &encoder, rows, 16, 32, 0, NULL));
+            assert_ok(
+                sp_panel_encode(panel, halves[t], &encoder, rows, 16, 32, 0, NULL, NULL, NULL));
             for (size_t row = 0; row < 16; row++)
                 for (size_t k = 0; k < 32; k++)
                     assert_memory_equal(panel + 2 * (16 * k + row), source + 2 * (32 * row + k), 2);
@@ -237,7 +238,8 @@ static void check_refusal(enum sp_dtype dtype, float value, const char *message)
 
     sp_encoder_init(&encoder);
     rows[2 * 320 + 300] = value;
-    assert_int_equal(sp_panel_encode(panel, dtype, &encoder, rows, 3, 320, 160, &err), SP_E_INPUT);
+    assert_int_equal(sp_panel_encode(panel, dtype, &encoder, rows, 3, 320, 160, NULL, NULL, &err),
+                     SP_E_INPUT);
     assert_string_equal(err.text, message);
 }
 
@@ -270,9 +272,9 @@ TEST(test_q8_is_stable)
     sp_encoder_init(&encoder);
     for (size_t i = 0; i < 16 * 64; i++)
         rows[i] = noise() * noise();
-    assert_ok(sp_panel_encode(first, SP_Q8, &encoder, rows, 16, 64, 0, NULL));
+    assert_ok(sp_panel_encode(first, SP_Q8, &encoder, rows, 16, 64, 0, NULL, NULL, NULL));
     sp_panel_decode(rows, SP_Q8, first, 16, 64, encoder.kernels);
-    assert_ok(sp_panel_encode(second, SP_Q8, &encoder, rows, 16, 64, 0, NULL));
+    assert_ok(sp_panel_encode(second, SP_Q8, &encoder, rows, 16, 64, 0, NULL, NULL, NULL));
     assert_memory_equal(first, second, sizeof first);
 }
 

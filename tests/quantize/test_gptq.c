@@ -287,12 +287,8 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, enum sp_dtype
     memset(panel, 0xaa, *size);
     sp_encoder_init(&encoder);
     encoder.kernels = kernels;
-    if (numbers) {
-        assert_ok(sp_panel_encode_calibrated(panel, dtype, &encoder, rows, n_rows, COLS, 0, numbers,
-                                             room, NULL));
-    } else {
-        assert_ok(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, COLS, 0, NULL));
-    }
+    assert_ok(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, COLS, 0, numbers,
+                              numbers ? room : NULL, NULL));
     assert_true(used < *size);
     for (size_t i = used; i < *size; i++)
         assert_int_equal(panel[i], 0); /* the padding of an odd number of blocks */

@@ -101,19 +101,12 @@ static enum sp_status declare(struct parser *p, struct sp_value name)
     return SP_OK;
 }
 
-static enum sp_status check_variable(struct parser *p, const struct sp_go_lexeme *t)
-{
-    for (size_t i = p->n_vars; i > 0; i--)
-        if (sp_text_order(p->vars[i - 1], t->value) == 0) return SP_OK;
-    return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: undefined variable \"%.*s\"", t->line,
-                   (int)t->value.len, t->value.text);
-}
-
 static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
 {
     enum sp_status st;
     const struct sp_go_lexeme *t = p->at;
     struct sp_go_node *node;
+    size_t var = p->n_vars;
 
     if (t->token == SP_G_LPAREN) {
         p->at++;
@@ -147,8 +140,11 @@ static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
         break;
     case SP_G_VARIABLE:
         node->kind = SP_N_VARIABLE;
-        if ((st = check_variable(p, t))) return st;
-        break;
+        while (var > 0 && sp_text_order(p->vars[var - 1], t->value) != 0)
+            var--;
+        if (var > 0) break;
+        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: undefined variable \"%.*s\"",
+                       t->line, (int)t->value.len, t->value.text);
     default:
         return unexpected(p, "operand");
     }
@@ -381,13 +377,16 @@ static enum sp_status parse_keyword(struct parser *p, struct sp_go_node *node)
     const struct sp_value word = p->at->value;
     bool is_break = sp_text_is(word, "break");
 
-    if (sp_text_is(word, "if") || sp_text_is(word, "with") || sp_text_is(word, "range")) {
-        node->kind = word.text[0] == 'i' ? SP_N_IF : word.text[0] == 'w' ? SP_N_WITH : SP_N_RANGE;
+    static const struct {
+        const char *name;
+        enum sp_go_kind kind;
+    } controls[] = {{"if", SP_N_IF}, {"with", SP_N_WITH}, {"range", SP_N_RANGE}};
+
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
+        if (!sp_text_is(word, controls[i].name)) continue;
+        node->kind = (uint8_t)controls[i].kind;
         p->at++;
-        return parse_control(p, node,
-                             node->kind == SP_N_IF     ? "if"
-                             : node->kind == SP_N_WITH ? "with"
-                                                       : "range");
+        return parse_control(p, node, controls[i].name);
     }
     if (sp_text_is(word, "template") || sp_text_is(word, "block")) {
         p->at++;
@@ -483,14 +482,6 @@ static enum sp_status parse_top(struct parser *p)
     return SP_OK;
 }
 
-static bool names_response(const struct sp_go_node *node)
-{
-    if (node->kind != SP_N_FIELD) return false;
-    for (size_t i = 0; i < node->names->n; i++)
-        if (sp_text_is(node->names->at[i], "Response")) return true;
-    return false;
-}
-
 /* Marks the arguments of a pipeline after the first .Response. The whole pipeline is marked if one
  * of its commands loses all arguments. */
 static void cut_pipe(struct sp_go_node *pipe, bool *cut)
@@ -499,7 +490,8 @@ static void cut_pipe(struct sp_go_node *pipe, bool *cut)
         for (struct sp_go_node *arg = command->list; arg != NULL; arg = arg->next) {
             arg->cut = *cut;
             if (*cut) continue;
-            if (names_response(arg)) *cut = true;
+            for (size_t i = 0; arg->kind == SP_N_FIELD && i < arg->names->n; i++)
+                *cut = *cut || sp_text_is(arg->names->at[i], "Response");
             if (arg->kind == SP_N_PIPE) cut_pipe(arg, cut);
         }
         if (command->list->cut) pipe->cut = true;

@@ -192,33 +192,24 @@ static bool parse_number(struct sp_value text, struct sp_value *out)
     return *end == '\0';
 }
 
-SP_JINJA_FUNCTION(filter_int)
+SP_JINJA_FUNCTION(filter_number)
 {
+    const bool is_float = arg[SP_JINJA_HOW].integer != 0;
     enum sp_status st;
 
     if ((st = sp_jinja_defined(m, in))) return st;
-    *out = arg[0].kind == SP_V_ABSENT ? sp_value_int(0) : arg[0];
+    *out = arg[0].kind != SP_V_ABSENT ? arg[0] : is_float ? sp_value_float(0) : sp_value_int(0);
     if (in.kind == SP_V_TEXT) {
         if ((st = sp_jinja_strip(m, &in, in, (struct sp_value){0}, SP_JINJA_BOTH))) return st;
         if (!parse_number(in, &in)) return SP_OK;
+    }
+    if (is_float) {
+        if (sp_value_is_number(in)) *out = sp_value_float(sp_value_to_double(in));
+        return SP_OK;
     }
     if (in.kind == SP_V_INT || in.kind == SP_V_BIG) *out = in;
     if (in.kind == SP_V_BOOL) *out = sp_value_int(in.truth);
     if (in.kind == SP_V_FLOAT && fabs(in.real) < 9.2e18) *out = sp_value_int((int64_t)in.real);
-    return SP_OK;
-}
-
-SP_JINJA_FUNCTION(filter_float)
-{
-    enum sp_status st;
-
-    if ((st = sp_jinja_defined(m, in))) return st;
-    *out = arg[0].kind == SP_V_ABSENT ? sp_value_float(0) : arg[0];
-    if (in.kind == SP_V_TEXT) {
-        if ((st = sp_jinja_strip(m, &in, in, (struct sp_value){0}, SP_JINJA_BOTH))) return st;
-        if (!parse_number(in, &in)) return SP_OK;
-    }
-    if (sp_value_is_number(in)) *out = sp_value_float(sp_value_to_double(in));
     return SP_OK;
 }
 
@@ -239,21 +230,12 @@ SP_JINJA_FUNCTION(filter_abs)
     return sp_jinja_unary(m, out, negative ? SP_T_SUB : SP_T_ADD, in);
 }
 
-/* Computes round(): ties to even of the exact value, as printf rounds. */
-static double round_common(double v, int precision)
-{
-    char text[400];
-
-    if (!isfinite(v) || fabs(v) >= 1e22) return v;
-    sp_number_print(text, sizeof text, "%.*f", precision, v);
-    return sp_number_read(text, NULL);
-}
-
 SP_JINJA_FUNCTION(filter_round)
 {
     enum sp_status st;
     int64_t precision;
     double v, scale;
+    char text[400];
     bool up = sp_text_is(arg[1], "ceil"), down = sp_text_is(arg[1], "floor");
 
     if ((st = sp_jinja_defined(m, in))) return st;
@@ -271,7 +253,11 @@ SP_JINJA_FUNCTION(filter_round)
         scale = pow(10, (double)precision);
         *out = sp_value_float((up ? ceil(v * scale) : floor(v * scale)) / scale);
     } else if (in.kind == SP_V_FLOAT) {
-        *out = sp_value_float(round_common(v, (int)precision));
+        *out = sp_value_float(v);
+        if (!isfinite(v) || fabs(v) >= 1e22) return SP_OK;
+        /* ties to even of the exact value, as printf rounds */
+        sp_number_print(text, sizeof text, "%.*f", (int)precision, v);
+        *out = sp_value_float(sp_number_read(text, NULL));
     } else {
         *out = in.kind == SP_V_BOOL ? sp_value_int(in.truth) : in;
     }
@@ -286,9 +272,9 @@ static const struct sp_jinja_function text_filters[] = {
     {"default", "default_value= boolean=", filter_default, NULL, 0},
     {"e", "", filter_escape, NULL, 0},
     {"escape", "", filter_escape, NULL, 0},
-    {"float", "default=", filter_float, NULL, 0},
+    {"float", "default=", filter_number, NULL, 1},
     {"indent", "width= first= blank=", filter_indent, NULL, 0},
-    {"int", "default=", filter_int, NULL, 0},
+    {"int", "default=", filter_number, NULL, 0},
     {"length", "", filter_length, NULL, 0},
     {"lower", "", filter_recase, NULL, SP_JINJA_LOWER},
     {"replace", "old new count=", filter_replace, NULL, 0},
