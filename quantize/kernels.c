@@ -120,14 +120,10 @@ enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, 
 enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, struct sp_err *err)
 {
     enum sp_status st;
-    size_t per_row, floats;
+    size_t per_row, floats = 0;
     struct sp_acts result = {.cols = cols};
     float *memory;
 
-    if (cols > SIZE_MAX / 64 || n_rows > SIZE_MAX - 1) {
-        return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
-                       cols);
-    }
     /* An odd number of cache lines: rows at multiples of 4096 bytes would all map to one cache
      * set. */
     result.ld = sp_round_up(cols ? cols : 1, 64);
@@ -136,7 +132,7 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
 
     /* Floats per row: x, q (a quarter of a float per element), scale, three starts, three sums. */
     per_row = result.ld + result.ld / 4 + result.ld_block * 7;
-    if (!sp_mul(&floats, per_row, n_rows + 1)) {
+    if (cols > SIZE_MAX / 64 || n_rows > SIZE_MAX - 1 || !sp_mul(&floats, per_row, n_rows + 1)) {
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
                        cols);
     }

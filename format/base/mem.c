@@ -237,3 +237,12 @@ void sp_copy_out(void *to, const void *from)
     memcpy(to, from, size);
     memcpy(to, &size, sizeof size);
 }
+
+void sp_hand_out(void *to, void *from)
+{
+    const size_t size = size_of(from);
+
+    sp_copy_out(to, from);
+    memset(from, 0, size_of(to));
+    memcpy(from, &size, sizeof size);
+}

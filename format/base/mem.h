@@ -82,11 +82,13 @@ SP_MUST_CHECK enum sp_status sp_close_text(FILE *stream, char **text, struct sp_
  * sp_copy_in: copies a caller's struct into `to`, which is `known` zero bytes: members that the
  * caller's version lacks stay zero. Fails as sp_check_size does.
  * sp_copy_out: copies into a caller's struct the members that it has, from one of the full size;
- * does nothing where the caller's size is not set or larger. */
+ * does nothing where the caller's size is not set or larger.
+ * sp_hand_out: copies out too, and clears what it has copied: what is left can be released. */
 SP_MUST_CHECK enum sp_status sp_check_size(const void *sized, size_t known, const char *name,
                                            struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_copy_in(void *to, size_t known, const void *from, const char *name,
                                         struct sp_err *err);
 void sp_copy_out(void *to, const void *from);
+void sp_hand_out(void *to, void *from);
 
 #endif

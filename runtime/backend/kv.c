@@ -151,13 +151,6 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
     }
 }
 
-void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
-               const float *k, const float *v, size_t ld)
-{
-    for (size_t h = 0; h < kv->n_heads; h++)
-        sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->value_dim, ld);
-}
-
 /* Copies lane `from_lane` of n rows of lanes of `width` bytes. */
 static void copy_lane(uint8_t *to, size_t to_lane, const uint8_t *from, size_t from_lane, size_t n,
                       size_t width)

@@ -66,11 +66,8 @@ SP_MUST_CHECK enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_er
 /* Returns the memory of the slots that a sequence of n tokens does not use. */
 void sp_kv_shrink(struct sp_kv *kv, size_t n);
 
-/* Stores n rows at positions pos..pos+n-1. k, v: [n][ld], the heads of a row are contiguous. */
-void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
-               const float *k, const float *v, size_t ld);
-
-/* Stores n rows of one head; k, v: [n][ld] from the head's first dim on. [heads concurrently] */
+/* Stores n rows of one head at positions pos..pos+n-1; k, v: [n][ld] from the head's first dim on.
+ * [heads concurrently] */
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
                     size_t n, const float *k, const float *v, size_t ld);
 

@@ -140,17 +140,6 @@ void sp_draft_eval_release(struct sp_draft_eval *eval)
     sp_copy_out(eval, &(struct sp_draft_eval)SP_DRAFT_EVAL_INIT);
 }
 
-/* Hands the figures over to the caller's struct, and releases what that has no member for. */
-static void hand_over(struct sp_draft_eval *to, struct sp_draft_eval *eval)
-{
-    const size_t size = to->size;
-
-    sp_copy_out(to, eval);
-    memset(eval, 0, size);
-    eval->size = sizeof *eval;
-    sp_draft_eval_release(eval);
-}
-
 static enum sp_status evaluate(struct draft_eval *t)
 {
     const struct sp_draft_eval_request *q = t->request;
@@ -187,6 +176,7 @@ enum sp_status sp_session_eval_draft(struct sp_session *session,
     sp_scheduler_release(session->package->scheduler);
     free(t.prompt);
     if (st) sp_draft_eval_release(&whole);
-    hand_over(out, &whole);
+    sp_hand_out(out, &whole);
+    sp_draft_eval_release(&whole);
     return st;
 }

@@ -155,6 +155,18 @@ static void bind_matrix(struct binder *b, struct sp_matrix *w, const char *name,
         b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
 }
 
+/* Binds the weight and the bias of a linear layer. */
+static void bind_linear(struct binder *b, struct sp_matrix *w, const float **bias, const char *name,
+                        unsigned layer)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "%s.weight", name);
+    bind_matrix(b, w, text, layer);
+    snprintf(text, sizeof text, "%s.bias", name);
+    *bias = bind_bias(b, text, layer);
+}
+
 /* Binds the weight of a convolution, [channels, 1, kernel], as taps [kernel][channels]. */
 static float *bind_taps(struct binder *b, const char *name, unsigned layer, size_t channels,
                         size_t kernel)
@@ -208,12 +220,10 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
 {
     const struct sp_config *c = &b->model->config;
 
-    bind_matrix(b, &w->in, "@conv.in_proj.weight", i);
-    bind_matrix(b, &w->out, "@conv.out_proj.weight", i);
+    bind_linear(b, &w->in, &w->in_bias, "@conv.in_proj", i);
+    bind_linear(b, &w->out, &w->out_bias, "@conv.out_proj", i);
     w->taps = bind_taps(b, "@conv.conv.weight", i, c->n_hidden, c->short_conv.kernel);
-    w->in_bias = bind_bias(b, "@conv.in_proj.bias", i);
     w->bias = bind_bias(b, "@conv.conv.bias", i);
-    w->out_bias = bind_bias(b, "@conv.out_proj.bias", i);
 }
 
 /* Folds the scales of x, B and C into the taps by which they are multiplied. */
@@ -249,16 +259,12 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 {
     const struct sp_mamba_config *c = &b->model->config.mamba;
 
-    bind_matrix(b, &w->z, "@mamba.in_proj_z.weight", i);
-    bind_matrix(b, &w->xbc, "@mamba.in_proj_xbc.weight", i);
-    bind_matrix(b, &w->dt, "@mamba.in_proj_dt.weight", i);
-    bind_matrix(b, &w->out, "@mamba.out_proj.weight", i);
+    bind_linear(b, &w->z, &w->z_bias, "@mamba.in_proj_z", i);
+    bind_linear(b, &w->xbc, &w->xbc_bias, "@mamba.in_proj_xbc", i);
+    bind_linear(b, &w->dt, &w->in_dt_bias, "@mamba.in_proj_dt", i);
+    bind_linear(b, &w->out, &w->out_bias, "@mamba.out_proj", i);
     w->taps = bind_mamba_taps(b, &b->model->config.mamba, i);
     w->conv_bias = bind_bias(b, "@mamba.conv1d.bias", i);
-    w->z_bias = bind_bias(b, "@mamba.in_proj_z.bias", i);
-    w->xbc_bias = bind_bias(b, "@mamba.in_proj_xbc.bias", i);
-    w->in_dt_bias = bind_bias(b, "@mamba.in_proj_dt.bias", i);
-    w->out_bias = bind_bias(b, "@mamba.out_proj.bias", i);
     bind_matrix(b, &w->x, "@mamba.x_proj.weight", i);
     bind_matrix(b, &w->up, "@mamba.dt_proj.weight", i);
     w->dt_norm = bind_bias(b, "@mamba.dt_layernorm.weight", i);
@@ -277,14 +283,12 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
 {
     const struct sp_latent_config *c = &b->model->config.latent;
 
-    bind_matrix(b, &w->q_a, "@self_attn.q_a_proj.weight", i);
+    bind_linear(b, &w->q_a, &w->q_bias, "@self_attn.q_a_proj", i);
     bind_matrix(b, &w->q_b, "@self_attn.q_b_proj.weight", i);
     bind_matrix(b, &w->gate_b, "@self_attn.gate_b_proj.weight", i);
-    bind_matrix(b, &w->kv_a, "@self_attn.kv_a_proj_with_mqa.weight", i);
+    bind_linear(b, &w->kv_a, &w->kv_bias, "@self_attn.kv_a_proj_with_mqa", i);
     bind_matrix(b, &w->k_b, "@self_attn.k_b_proj.weight", i);
     bind_matrix(b, &w->v_b, "@self_attn.v_b_proj.weight", i);
-    w->q_bias = bind_bias(b, "@self_attn.q_a_proj.bias", i);
-    w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
     w->q_norm = bind_scaled(b, "@self_attn.q_a_layernorm.weight", i, c->q_rank, c->q_scale);
     w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
 }
@@ -344,20 +348,16 @@ static const float *bind_gate_biases(struct binder *b, unsigned i)
 
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    bind_matrix(b, &l->q, "@self_attn.q_proj.weight", i);
+    bind_linear(b, &l->q, &l->q_bias, "@self_attn.q_proj", i);
     bind_matrix(
         b, &l->output_gate,
         l->config->head_gate ? "@self_attn.head_gate.weight" : "@self_attn.gate_proj.weight", i);
-    bind_matrix(b, &l->k, "@self_attn.k_proj.weight", i);
-    bind_matrix(b, &l->v, "@self_attn.v_proj.weight", i);
-    bind_matrix(b, &l->o, "@self_attn.o_proj.weight", i);
-    l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
+    bind_linear(b, &l->k, &l->k_bias, "@self_attn.k_proj", i);
+    bind_linear(b, &l->v, &l->v_bias, "@self_attn.v_proj", i);
+    bind_linear(b, &l->o, &l->o_bias, "@self_attn.o_proj", i);
     l->output_gate_bias = b->model->config.gate_biases
                               ? bind_gate_biases(b, i)
                               : bind_bias(b, "@self_attn.gate_proj.bias", i);
-    l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
-    l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
-    l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);
     l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
@@ -508,29 +508,22 @@ static void bind_token_experts(struct binder *b, struct sp_layer *l, unsigned i)
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
-        bind_matrix(b, &l->router, "@mlp.router.weight", i);
-        l->router_bias = bind_bias(b, "@mlp.router.bias", i);
+        bind_linear(b, &l->router, &l->router_bias, "@mlp.router", i);
         l->router_correction = bind_bias(b, "@mlp.router.correction", i);
         bind_token_experts(b, l, i);
         bind_matrix(b, &l->latent_in, "@mlp.latent_in.weight", i);
         bind_matrix(b, &l->latent_out, "@mlp.latent_out.weight", i);
-        bind_matrix(b, &l->gate, "@mlp.experts.gate_proj.weight", i);
-        bind_matrix(b, &l->up, "@mlp.experts.up_proj.weight", i);
-        bind_matrix(b, &l->down, "@mlp.experts.down_proj.weight", i);
-        l->gate_bias = bind_bias(b, "@mlp.experts.gate_proj.bias", i);
-        l->up_bias = bind_bias(b, "@mlp.experts.up_proj.bias", i);
-        l->down_bias = bind_bias(b, "@mlp.experts.down_proj.bias", i);
+        bind_linear(b, &l->gate, &l->gate_bias, "@mlp.experts.gate_proj", i);
+        bind_linear(b, &l->up, &l->up_bias, "@mlp.experts.up_proj", i);
+        bind_linear(b, &l->down, &l->down_bias, "@mlp.experts.down_proj", i);
         bind_shared(b, l, i);
         return;
     }
-    bind_matrix(b, &l->gate, "@mlp.gate_proj.weight", i);
-    bind_matrix(b, &l->up, "@mlp.up_proj.weight", i);
-    bind_matrix(b, &l->down, "@mlp.down_proj.weight", i);
+    bind_linear(b, &l->gate, &l->gate_bias, "@mlp.gate_proj", i);
+    bind_linear(b, &l->up, &l->up_bias, "@mlp.up_proj", i);
+    bind_linear(b, &l->down, &l->down_bias, "@mlp.down_proj", i);
     l->down_norm = bind_norm(b, "@mlp.inner_norm.weight", i);
     if (b->model->config.activation == SP_XIELU) bind_xielu(b, &l->xielu, i);
-    l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
-    l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
-    l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
 }
 
 static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
@@ -631,12 +624,9 @@ static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
 
     bind_matrix(b, &w->embedding, "markov_head.markov_w1.weight", 0);
     bind_matrix(b, &w->correction, "markov_head.markov_w2.weight", 0);
-    bind_matrix(b, &w->gate, rnn ? "markov_head.joint_proj.weight" : "markov_head.gate_proj.weight",
-                0);
-    w->gate_bias =
-        bind_bias(b, rnn ? "markov_head.joint_proj.bias" : "markov_head.gate_proj.bias", 0);
-    bind_matrix(b, &w->confidence, "confidence_head.proj.weight", 0);
-    w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
+    bind_linear(b, &w->gate, &w->gate_bias,
+                rnn ? "markov_head.joint_proj" : "markov_head.gate_proj", 0);
+    bind_linear(b, &w->confidence, &w->confidence_bias, "confidence_head.proj", 0);
 }
 
 /* Binds the table of learned positions, and adds a type of tokens to each row. A model without the
@@ -698,10 +688,8 @@ static void bind_pooling(struct binder *b, struct sp_model *m)
     char name[64];
 
     for (unsigned i = 0; i < m->config.pooling.n_dense; i++) {
-        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.weight", i);
-        bind_matrix(b, &m->dense[i], name, 0);
-        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.bias", i);
-        m->dense_bias[i] = bind_bias(b, name, 0);
+        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u", i);
+        bind_linear(b, &m->dense[i], &m->dense_bias[i], name, 0);
         snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.norm.weight", i);
         m->dense_norm[i] = bind_bias(b, name, 0);
     }
@@ -723,9 +711,8 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
         m->second_positions = bind_positions(&b, 1);
     m->slopes = make_slopes(&b);
     bind_matrix(&b, &m->embedding, "embed_tokens.weight", 0);
-    bind_matrix(&b, &m->head, "lm_head.weight", 0);
+    bind_linear(&b, &m->head, &m->head_bias, "lm_head", 0);
     if (m->head.rows == 0) m->head = m->embedding;
-    m->head_bias = bind_bias(&b, "lm_head.bias", 0);
     m->head_scales = bind_scales(&b, "lm_head.scale", 0, 1, 1);
     bind_matrix(&b, &m->head_dense, "lm_head.dense.weight", 0);
     m->head_norm = bind_norm(&b, "lm_head.norm.weight", 0);

@@ -112,12 +112,12 @@ static bool nap(struct signal *s, uint64_t number)
     return reached || atomic_load(&s->number) >= number;
 }
 
-/* ---- rank 0 ---- */
-
-static void *message(struct sp_transport *transport, size_t size)
+static void *buffer(struct sp_transport *transport, size_t size)
 {
-    return size <= transport->max_size ? area_of(of(transport), 0) : NULL;
+    return size <= transport->max_size ? area_of(of(transport), transport->rank) : NULL;
 }
+
+/* ---- rank 0 ---- */
 
 static bool send_message(struct sp_transport *transport, size_t size, size_t max_answer)
 {
@@ -161,13 +161,12 @@ static bool has_ended(struct forked_ranks *f, unsigned rank)
     return true;
 }
 
-static void *receive(struct sp_transport *transport, unsigned rank, size_t size)
+static void *receive(struct sp_transport *transport, unsigned rank)
 {
     struct forked_ranks *f = of(transport);
     struct signal *done = &f->shared->ranks[rank].done;
     double end = 0;
 
-    (void)size;
     if (f->base.lost[0]) return NULL;
     if (spin(done, f->n_messages)) return area_of(f, rank);
     end = sp_seconds() + ANSWER_SECONDS;
@@ -235,11 +234,6 @@ static void *next(struct sp_transport *transport, size_t *size)
     return area_of(f, 0);
 }
 
-static void *answer(struct sp_transport *transport, size_t size)
-{
-    return size <= transport->max_size ? area_of(of(transport), transport->rank) : NULL;
-}
-
 static void reply(struct sp_transport *transport, size_t size)
 {
     struct forked_ranks *f = of(transport);
@@ -249,12 +243,11 @@ static void reply(struct sp_transport *transport, size_t size)
 }
 
 static const struct sp_transport_ops ops = {
-    .message = message,
+    .buffer = buffer,
     .send = send_message,
     .receive = receive,
     .look = look,
     .next = next,
-    .answer = answer,
     .reply = reply,
     .close = close_ranks,
 };

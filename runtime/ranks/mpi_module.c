@@ -50,7 +50,7 @@ static bool reserve(struct buffer *b, size_t size)
     return true;
 }
 
-static void *message(struct sp_transport *transport, size_t size)
+static void *buffer(struct sp_transport *transport, size_t size)
 {
     struct mpi_ranks *m = of(transport);
 
@@ -76,13 +76,12 @@ static bool send_message(struct sp_transport *transport, size_t size, size_t max
     return true;
 }
 
-static void *receive(struct sp_transport *transport, unsigned rank, size_t size)
+static void *receive(struct sp_transport *transport, unsigned rank)
 {
     struct mpi_ranks *m = of(transport);
     double end = sp_seconds() + ANSWER_SECONDS;
     int done = 0;
 
-    (void)size;
     while (transport->lost[0] == '\0') {
         MPI_Test(&m->receives[rank], &done, MPI_STATUS_IGNORE);
         if (done) return m->incoming[rank].bytes;
@@ -133,13 +132,6 @@ static void *next(struct sp_transport *transport, size_t *size)
     return n ? m->incoming[0].bytes : NULL;
 }
 
-static void *answer(struct sp_transport *transport, size_t size)
-{
-    struct mpi_ranks *m = of(transport);
-
-    return reserve(&m->outgoing, size) ? m->outgoing.bytes : NULL;
-}
-
 static void reply(struct sp_transport *transport, size_t size)
 {
     MPI_Send(of(transport)->outgoing.bytes, (int)size, MPI_BYTE, 0, ANSWER, MPI_COMM_WORLD);
@@ -167,11 +159,10 @@ static void leave(struct sp_transport *transport)
 }
 
 static const struct sp_transport_ops ops = {
-    .message = message,
+    .buffer = buffer,
     .send = send_message,
     .receive = receive,
     .next = next,
-    .answer = answer,
     .reply = reply,
     .close = leave,
 };

@@ -14,23 +14,22 @@
 struct sp_transport;
 
 struct sp_transport_ops {
-    /* Rank 0. Returns a buffer for the next message, aligned to 64 bytes and valid until the next
+    /* Returns a buffer for the next message or answer, aligned to 64 bytes and valid until the next
      * call; NULL if there is no memory for it. */
-    void *(*message)(struct sp_transport *transport, size_t size);
+    void *(*buffer)(struct sp_transport *transport, size_t size);
     /* Rank 0. Sends the first `size` bytes of that buffer; an answer of a rank will have at most
      * max_answer bytes. False: no memory for the answers, nothing was sent. */
     bool (*send)(struct sp_transport *transport, size_t size, size_t max_answer);
     /* Rank 0. Waits for the answer of a rank. NULL if the rank has ended or does not answer within
      * the time limit: transport->lost says why. Borrowed until the next message. */
-    void *(*receive)(struct sp_transport *transport, unsigned rank, size_t size);
+    void *(*receive)(struct sp_transport *transport, unsigned rank);
     /* Rank 0. False if a rank has ended: transport->lost says how. NULL: ranks that end are noticed
      * by what started them. */
     bool (*look)(struct sp_transport *transport);
     /* Other ranks. Waits for the next message; NULL when rank 0 has ended. Borrowed until the next
      * call, and theirs until then. */
     void *(*next)(struct sp_transport *transport, size_t *size);
-    /* Other ranks. Returns a buffer for the answer, aligned to 64 bytes; NULL: no memory. */
-    void *(*answer)(struct sp_transport *transport, size_t size);
+    /* Other ranks. Answers with the first `size` bytes of their buffer. */
     void (*reply)(struct sp_transport *transport, size_t size);
     /* Rank 0: ends the other ranks. Others: leaves. */
     void (*close)(struct sp_transport *transport);

@@ -89,7 +89,7 @@ unsigned sp_ranks_threads(const struct sp_package_options *o, unsigned rank)
 static enum sp_status send_open(struct sp_transport *t, const struct sp_pack *pack,
                                 const struct sp_package_options *options, struct sp_err *err)
 {
-    struct open_message *m = t->ops->message(t, sizeof *m);
+    struct open_message *m = t->ops->buffer(t, sizeof *m);
 
     if (m == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for a message to the ranks");
     memset(m, 0, sizeof *m);
@@ -104,33 +104,18 @@ static enum sp_status send_open(struct sp_transport *t, const struct sp_pack *pa
     return sp_fail(err, SP_E_NOMEM, "out of memory for the answers of the ranks");
 }
 
-/* Every rank answers, so that all of them wait for the next message even if one fails. */
-static enum sp_status receive_answers(struct sp_transport *t, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    for (unsigned rank = 1; rank < t->n_ranks; rank++) {
-        const struct sp_remote_status *a = t->ops->receive(t, rank, sizeof *a);
-        if (a == NULL) return sp_fail(err, SP_E_IO, "%s", t->lost);
-        if (a->status == SP_OK || st) continue;
-        st =
-            sp_fail(err, (enum sp_status)a->status, "rank %u of %u: %s", rank, t->n_ranks, a->text);
-    }
-    return st;
-}
-
 static void close_file(struct sp_ranks *ranks)
 {
     struct sp_rank_group *group = ranks->owner;
     struct sp_transport *t = group->transport;
-    uint32_t *kind = ranks->remote.lost ? NULL : t->ops->message(t, sizeof *kind);
+    uint32_t *kind = ranks->remote.lost ? NULL : t->ops->buffer(t, sizeof *kind);
 
     group->is_open = false;
     if (kind == NULL) return;
     *kind = SP_MESSAGE_CLOSE;
     if (!t->ops->send(t, sizeof *kind, sizeof(struct sp_remote_status))) return;
     for (unsigned rank = 1; rank < t->n_ranks; rank++)
-        if (t->ops->receive(t, rank, sizeof(struct sp_remote_status)) == NULL) return;
+        if (t->ops->receive(t, rank) == NULL) return;
 }
 
 static enum sp_status open_group(struct sp_ranks **out, const struct sp_ranks *with,
@@ -151,7 +136,7 @@ static enum sp_status open_group(struct sp_ranks **out, const struct sp_ranks *w
     all.owner = group;
     if ((st = sp_ranks_new(&ranks, &all, err))) return st;
     if ((st = send_open(group->transport, pack, options, err)) ||
-        (st = receive_answers(group->transport, err))) {
+        (st = sp_rank_statuses(group->transport, err))) {
         sp_ranks_close(ranks);
         return st;
     }
@@ -237,19 +222,6 @@ static enum sp_status open_package(struct rank_package *p, const struct sp_rank_
     return sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
 }
 
-static enum sp_status answer(struct sp_transport *t, const struct sp_err *outcome,
-                             struct sp_err *err)
-{
-    struct sp_remote_status *a = t->ops->answer(t, sizeof *a);
-
-    if (a == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
-    memset(a, 0, sizeof *a);
-    a->status = (uint32_t)outcome->status;
-    memcpy(a->text, outcome->text, sizeof a->text);
-    t->ops->reply(t, sizeof *a);
-    return SP_OK;
-}
-
 enum sp_status sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *err)
 {
     struct sp_transport *t = group->transport;
@@ -263,13 +235,13 @@ enum sp_status sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *e
         struct sp_err failure = {0};
         bool is_open = *message != SP_MESSAGE_CLOSE &&
                        open_package(&package, group, (const void *)message, &failure) == SP_OK;
-        if (is_open && (st = answer(t, &failure, err)) == SP_OK) {
+        if (is_open && (st = sp_rank_answer_status(t, &failure, err)) == SP_OK) {
             const struct sp_rank_file file = {sp_pack_bytes(package.pack),
                                               sp_pack_size(package.pack)};
             st = sp_ranks_serve(t, &package.backend, &file, &has_ended, err);
         }
         close_package(&package);
-        if (st == SP_OK && !has_ended) st = answer(t, &failure, err);
+        if (st == SP_OK && !has_ended) st = sp_rank_answer_status(t, &failure, err);
     }
     return st;
 }

@@ -92,10 +92,24 @@ bool sp_ranks_send(struct sp_ranks *ranks, size_t size, size_t max_answer)
 
 void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size)
 {
-    void *answer = ranks->transport->ops->receive(ranks->transport, rank, size);
+    void *answer = ranks->transport->ops->receive(ranks->transport, rank);
 
     if (answer) ranks->traffic.received += size;
     return answer;
+}
+
+enum sp_status sp_rank_statuses(struct sp_transport *transport, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
+        const struct sp_remote_status *a = transport->ops->receive(transport, rank);
+        if (a == NULL) return sp_fail(err, SP_E_IO, "%s", transport->lost);
+        if (a->status == SP_OK || st) continue;
+        st = sp_fail(err, (enum sp_status)a->status, "rank %u of %u: %s", rank, transport->n_ranks,
+                     a->text);
+    }
+    return st;
 }
 
 static bool echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)
@@ -106,13 +120,13 @@ static bool echo(struct sp_ranks *ranks, void *bytes, size_t size, double *secon
     uint8_t *message;
 
     if (ranks->remote.lost ||
-        !(message = transport->ops->message(transport, SP_REMOTE_ALIGNMENT + size)))
+        !(message = transport->ops->buffer(transport, SP_REMOTE_ALIGNMENT + size)))
         return false;
     memcpy(message, &kind, sizeof kind);
     memcpy(message + SP_REMOTE_ALIGNMENT, bytes, size);
     if (!transport->ops->send(transport, SP_REMOTE_ALIGNMENT + size, size)) return false;
     for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
-        const void *answer = transport->ops->receive(transport, rank, size);
+        const void *answer = transport->ops->receive(transport, rank);
         if (answer == NULL) {
             sp_ranks_lose(ranks, "a rank is lost");
             return false;

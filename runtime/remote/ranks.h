@@ -80,6 +80,9 @@ void sp_ranks_lose(struct sp_ranks *ranks, const char *why);
 /* Send a message and receive an answer, as the transport does, and count them. */
 bool sp_ranks_send(struct sp_ranks *ranks, size_t size, size_t max_answer);
 void *sp_ranks_receive(struct sp_ranks *ranks, unsigned rank, size_t size);
+/* Receives the status of every rank, so that all of them wait for the next message even if one
+ * fails; returns the first failure. */
+SP_MUST_CHECK enum sp_status sp_rank_statuses(struct sp_transport *transport, struct sp_err *err);
 
 /* ---- other ranks ---- */
 
@@ -89,6 +92,12 @@ SP_MUST_CHECK enum sp_status sp_ranks_serve(struct sp_transport *transport,
                                             const struct sp_backend *backend,
                                             const struct sp_rank_file *file, bool *has_ended,
                                             struct sp_err *err);
+/* Answer with bytes, or with a struct sp_remote_status. */
+SP_MUST_CHECK enum sp_status sp_rank_answer(struct sp_transport *transport, const void *bytes,
+                                            size_t size, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_rank_answer_status(struct sp_transport *transport,
+                                                   const struct sp_err *outcome,
+                                                   struct sp_err *err);
 
 /* The ranks of a package: processes that this one starts, or that mpirun started as one job, in
  * which rank 0 opens packages and the others compute for it (sp_rank_group of spectool.h). */

@@ -143,7 +143,7 @@ static bool send(struct exchange *x)
     struct sp_transport *t = x->ranks->transport;
     size_t size = sp_remote_attention_parts_of(&x->h, t->n_ranks, NULL).size;
     unsigned most = sp_remote_heads(x->h.n_kv_heads, 0, t->n_ranks).n;
-    void *message = t->ops->message(t, size);
+    void *message = t->ops->buffer(t, size);
 
     if (message == NULL) return false;
     fill_message(message, x);

@@ -14,7 +14,7 @@ static enum sp_status begin(struct sp_ranks *ranks, const struct sp_remote_cache
     uint8_t *message;
 
     if ((st = sp_ranks_check(ranks, err))) return st;
-    if ((message = t->ops->message(t, size)) == NULL)
+    if ((message = t->ops->buffer(t, size)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of a message to the ranks", size);
     memcpy(message, m, sizeof *m);
     *bytes = message + SP_REMOTE_CACHE_BYTES;
@@ -30,30 +30,15 @@ static enum sp_status send(struct sp_ranks *ranks, size_t n_bytes, size_t max_an
     return sp_fail(err, SP_E_NOMEM, "out of memory for the answers of the ranks");
 }
 
-static enum sp_status receive(struct sp_ranks *ranks, unsigned rank, size_t size, void **answer,
-                              struct sp_err *err)
-{
-    *answer = ranks->transport->ops->receive(ranks->transport, rank, size);
-    if (*answer == NULL) sp_ranks_lose(ranks, "a rank is lost");
-    return sp_ranks_check(ranks, err);
-}
-
 /* Sends a message and receives the status of every rank; returns the first failure. */
 static enum sp_status exchange(struct sp_ranks *ranks, size_t n_bytes, struct sp_err *err)
 {
-    unsigned n_ranks = ranks->transport->n_ranks;
-    enum sp_status st, failure = SP_OK;
+    enum sp_status st = send(ranks, n_bytes, sizeof(struct sp_remote_status), err);
 
-    if ((st = send(ranks, n_bytes, sizeof(struct sp_remote_status), err))) return st;
-    for (unsigned rank = 1; rank < n_ranks; rank++) {
-        void *answer;
-        if ((st = receive(ranks, rank, sizeof(struct sp_remote_status), &answer, err))) return st;
-        const struct sp_remote_status *s = answer;
-        if (s->status == SP_OK || failure) continue;
-        failure =
-            sp_fail(err, (enum sp_status)s->status, "rank %u of %u: %s", rank, n_ranks, s->text);
-    }
-    return failure;
+    if (st) return st;
+    st = sp_rank_statuses(ranks->transport, err);
+    if (ranks->transport->lost[0]) sp_ranks_lose(ranks, "a rank is lost");
+    return st;
 }
 
 /* Has the other ranks act on their heads. */
@@ -173,7 +158,7 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     size_t own_size;
     uint8_t *own = sp_kv_span(kv, (size_t)m->n, m->is_value, &own_size);
     enum sp_status st, failure;
-    void *answer = NULL;
+    void *answer;
     uint8_t *bytes = NULL;
 
     if ((st = begin(ranks, m, 0, &bytes, err))) return st;
@@ -182,7 +167,10 @@ static enum sp_status save_span(struct sp_ranks *ranks, const struct sp_kv *kv,
     for (unsigned rank = 1; rank < n_ranks; rank++) {
         unsigned n_heads = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n;
         size_t size = own_size / kv->n_heads * n_heads;
-        if ((st = receive(ranks, rank, size, &answer, err))) return st;
+        if ((answer = ranks->transport->ops->receive(ranks->transport, rank)) == NULL) {
+            sp_ranks_lose(ranks, "a rank is lost");
+            return sp_ranks_check(ranks, err);
+        }
         if (failure == SP_OK) failure = sp_cache_file_bytes(file, answer, size, err);
     }
     return failure;

@@ -120,18 +120,6 @@ static enum sp_status open_cache(struct sp_cache_service *s, struct cache **at,
     return sp_kv_init(&cache->kv, o->type, shape, o->n_positions, o->window, o->max_rows, err);
 }
 
-static enum sp_status answer_bytes(struct sp_cache_service *s, const void *bytes, size_t size,
-                                   struct sp_err *err)
-{
-    uint8_t *answer = s->transport->ops->answer(s->transport, size + 1);
-
-    if (answer == NULL)
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    if (size) memcpy(answer, bytes, size);
-    s->transport->ops->reply(s->transport, size);
-    return SP_OK;
-}
-
 static void write_span(const struct sp_cache_service *s, struct sp_kv *kv,
                        const struct sp_remote_cache_message *m, const uint8_t *bytes)
 {
@@ -146,7 +134,6 @@ enum sp_status sp_cache_service_act(struct sp_cache_service *s, const uint8_t *m
                                     struct sp_err *err)
 {
     struct sp_remote_cache_message m;
-    struct sp_remote_status status = {0};
     struct sp_err failure = {0};
     struct cache **at;
     const uint8_t *span;
@@ -158,28 +145,26 @@ enum sp_status sp_cache_service_act(struct sp_cache_service *s, const uint8_t *m
         return sp_fail(err, SP_E_BUG, "a message about an unknown cache");
     switch ((enum sp_remote_cache_action)m.action) {
     case SP_REMOTE_CACHE_OPEN:
-        status.status = (uint32_t)open_cache(s, at, &m, &failure);
+        failure.status = open_cache(s, at, &m, &failure);
         if (*at) (*at)->kv.n_all_heads = m.options.shape.n_heads;
         break;
     case SP_REMOTE_CACHE_CLOSE:
         if (*at) remove_cache(at); /* NULL: the cache did not open */
         break;
     case SP_REMOTE_CACHE_GROW:
-        if ((*at)->kv.n_heads)
-            status.status = (uint32_t)sp_kv_grow(&(*at)->kv, (size_t)m.n, &failure);
+        if ((*at)->kv.n_heads) failure.status = sp_kv_grow(&(*at)->kv, (size_t)m.n, &failure);
         break;
     case SP_REMOTE_CACHE_SHRINK:
         if ((*at)->kv.n_heads) sp_kv_shrink(&(*at)->kv, (size_t)m.n);
         break;
     case SP_REMOTE_CACHE_READ:
         span = sp_kv_span(&(*at)->kv, (size_t)m.n, m.is_value, &size);
-        return answer_bytes(s, span, size, err);
+        return sp_rank_answer(s->transport, span, size, err);
     case SP_REMOTE_CACHE_WRITE:
         write_span(s, &(*at)->kv, &m, message + SP_REMOTE_CACHE_BYTES);
         break;
     }
-    memcpy(status.text, failure.text, sizeof status.text);
-    return answer_bytes(s, &status, sizeof status, err);
+    return sp_rank_answer_status(s->transport, &failure, err);
 }
 
 /* ---- attention ---- */
@@ -329,7 +314,7 @@ enum sp_status sp_cache_service_attend(struct sp_cache_service *s, void *message
     a.group = a.h.n_heads / a.h.n_kv_heads;
     a.answer = sp_remote_attended_of(&a.h, a.own.n);
     begin_job(s, &a);
-    if ((bytes = s->transport->ops->answer(s->transport, a.answer.total + 1)) == NULL)
+    if ((bytes = s->transport->ops->buffer(s->transport, a.answer.total + 1)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.answer.total);
     if (a.own.n && (st = attend(s, &a, bytes, err))) return st;
     s->transport->ops->reply(s->transport, a.answer.size);

@@ -109,7 +109,7 @@ static size_t largest_answer(const struct sp_remote_job *r, unsigned n_ranks)
 static bool send_job(struct sp_ranks *ranks, const struct sp_remote_job *r)
 {
     size_t size = sp_remote_job_size(r);
-    void *message = ranks->transport->ops->message(ranks->transport, size);
+    void *message = ranks->transport->ops->buffer(ranks->transport, size);
 
     if (message == NULL) return false;
     sp_remote_job_write(message, ranks, r);
@@ -375,7 +375,7 @@ static bool ask_for_row(struct sp_ranks *ranks, struct kept_row *row)
                                             .kept = row->rows->number,
                                             .row = row->t};
     struct sp_transport *transport = ranks->transport;
-    void *message = transport->ops->message(transport, sizeof m);
+    void *message = transport->ops->buffer(transport, sizeof m);
 
     if (message == NULL) return false;
     memcpy(message, &m, sizeof m);

@@ -186,7 +186,7 @@ static enum sp_status answer_products(struct sp_transport *transport, struct sp_
     if ((st = sp_received_job_read(&r, reader, message, size, err))) return st;
     sp_remote_slice(&r.shared, transport->rank, transport->n_ranks);
     a = sp_remote_answer_of(&r.shared);
-    if ((bytes = transport->ops->answer(transport, a.total)) == NULL)
+    if ((bytes = transport->ops->buffer(transport, a.total)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
     st =
         r.shared.kept ? run_kept(&r, &a, bytes, reader, err) : run_rows(&r, &a, bytes, reader, err);
@@ -196,6 +196,27 @@ static enum sp_status answer_products(struct sp_transport *transport, struct sp_
 }
 
 /* ---- other messages ---- */
+
+enum sp_status sp_rank_answer(struct sp_transport *transport, const void *bytes, size_t size,
+                              struct sp_err *err)
+{
+    void *answer = transport->ops->buffer(transport, size);
+
+    if (answer == NULL)
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
+    if (size) memcpy(answer, bytes, size);
+    transport->ops->reply(transport, size);
+    return SP_OK;
+}
+
+enum sp_status sp_rank_answer_status(struct sp_transport *transport, const struct sp_err *outcome,
+                                     struct sp_err *err)
+{
+    struct sp_remote_status answer = {.status = (uint32_t)outcome->status};
+
+    memcpy(answer.text, outcome->text, sizeof answer.text);
+    return sp_rank_answer(transport, &answer, sizeof answer, err);
+}
 
 static enum sp_status answer_row(struct sp_transport *transport, const struct sp_job_reader *reader,
                                  const void *message, struct sp_err *err)
@@ -211,27 +232,13 @@ static enum sp_status answer_row(struct sp_transport *transport, const struct sp
     if (m.kept != kept->number || m.row >= kept->n_rows)
         return sp_fail(err, SP_E_BUG, "a row of logits that is not kept");
     row = kept->y + m.row * kept->cols;
+    if (m.n_top == 0) return sp_rank_answer(transport, row, kept->cols * sizeof *row, err);
     n = m.n_top < kept->n ? m.n_top : kept->n;
-    size = m.n_top ? n * sizeof(struct sp_top_logit) : kept->cols * sizeof *row;
-    if ((bytes = transport->ops->answer(transport, size)) == NULL)
+    size = n * sizeof(struct sp_top_logit);
+    if ((bytes = transport->ops->buffer(transport, size)) == NULL)
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    if (m.n_top)
-        sp_top_logits_add(bytes, 0, n, row, kept->n, 0);
-    else if (size)
-        memcpy(bytes, row, size);
+    sp_top_logits_add(bytes, 0, n, row, kept->n, 0);
     transport->ops->reply(transport, size);
-    return SP_OK;
-}
-
-static enum sp_status answer_echo(struct sp_transport *transport, const uint8_t *message,
-                                  size_t size, struct sp_err *err)
-{
-    void *bytes = transport->ops->answer(transport, size - SP_REMOTE_ALIGNMENT);
-
-    if (bytes == NULL)
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    memcpy(bytes, message + SP_REMOTE_ALIGNMENT, size - SP_REMOTE_ALIGNMENT);
-    transport->ops->reply(transport, size - SP_REMOTE_ALIGNMENT);
     return SP_OK;
 }
 
@@ -249,7 +256,8 @@ enum sp_status sp_ranks_serve(struct sp_transport *transport, const struct sp_ba
     while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL) {
         memcpy(&kind, message, sizeof kind);
         if (kind == SP_MESSAGE_ECHO)
-            st = answer_echo(transport, message, size, err);
+            st = sp_rank_answer(transport, (uint8_t *)message + SP_REMOTE_ALIGNMENT,
+                                size - SP_REMOTE_ALIGNMENT, err);
         else if (kind == SP_MESSAGE_PRODUCTS)
             st = answer_products(transport, &reader, message, size, err);
         else if (kind == SP_MESSAGE_ROW)

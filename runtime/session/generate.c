@@ -76,17 +76,6 @@ void sp_result_release(struct sp_result *result)
     sp_copy_out(result, &(struct sp_result)SP_RESULT_INIT);
 }
 
-/* Hands a result over to the caller's struct, and releases what that has no member for. */
-static void hand_over(struct sp_result *to, struct sp_result *result)
-{
-    const size_t size = to->size;
-
-    sp_copy_out(to, result);
-    memset(result, 0, size);
-    result->size = sizeof *result;
-    sp_result_release(result);
-}
-
 static int end(struct run *run, enum sp_stop stop)
 {
     run->result->stop = stop;
@@ -542,6 +531,8 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     free(run.end_mask.row);
     free(run.top);
     if (st) sp_result_release(run.result);
-    if (run.result == &whole) hand_over(result, &whole);
+    if (run.result != &whole) return st;
+    sp_hand_out(result, &whole);
+    sp_result_release(&whole);
     return st;
 }

@@ -133,7 +133,7 @@ static enum sp_status run_from(struct sp_pretoken *p, size_t step, const char *t
                                bool at_start, struct sp_err *err)
 {
     if (len == 0) return SP_OK;
-    if (step == p->n) return p->piece(p->context, text, len, err);
+    if (step == p->n) return sp_bpe_encode(p->bpe, text, len, p->ids, err);
     if (p->steps[step].step.kind == SP_STEP_SPLIT) return split(p, step, text, len, at_start, err);
     if (p->steps[step].step.kind == SP_STEP_FIXED_LENGTH)
         return cut_lengths(p, step, text, len, at_start, err);

@@ -200,13 +200,6 @@ struct encoding {
     struct sp_id_list ids;
 };
 
-static enum sp_status take_piece(void *context, const char *piece, size_t len, struct sp_err *err)
-{
-    struct encoding *e = context;
-
-    return sp_bpe_encode(e->bpe, piece, len, &e->ids, err);
-}
-
 /* Encodes text between added tokens: normalizes it, searches it for normalized added tokens, and
  * cuts the rest into pieces. */
 static enum sp_status encode_plain(struct encoding *e, const char *text, size_t len, bool at_start,
@@ -295,8 +288,8 @@ enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *t
                                       .n = tok->splitter.n,
                                       .matcher = e.matcher,
                                       .budget = &e.budget,
-                                      .piece = take_piece,
-                                      .context = &e};
+                                      .bpe = e.bpe,
+                                      .ids = &e.ids};
     if ((st = sp_grow(&e.ids.at, &e.ids.cap, size / 4 + 8, sizeof *e.ids.at, err))) goto done;
     if (add_special && (st = append_template(&e, 0, tok->map.numbers[SP_TOKMAP_N_PREFIX], err)))
         goto done;

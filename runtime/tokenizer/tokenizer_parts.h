@@ -74,11 +74,8 @@ void sp_bpe_close(struct sp_bpe *bpe); /* NULL is fine */
 SP_MUST_CHECK enum sp_status sp_bpe_encode(struct sp_bpe *bpe, const char *piece, size_t len,
                                            struct sp_id_list *ids, struct sp_err *err);
 
-/* Pre-tokenization: cuts a normalized text into the pieces that the model encodes separately. */
-
-/* Receives the pieces in order. A piece is valid UTF-8, not empty, and borrowed during the call. */
-typedef enum sp_status sp_piece_fn(void *context, const char *piece, size_t len,
-                                   struct sp_err *err);
+/* Pre-tokenization: cuts a normalized text into the pieces that the model encodes separately, and
+ * has them encoded in order. */
 
 struct sp_pretoken {
     const struct sp_rewrite *steps; /* [n], borrowed */
@@ -86,8 +83,8 @@ struct sp_pretoken {
     struct sp_regex_matcher *matcher;      /* borrowed */
     size_t *budget;                        /* remaining work of rewriting steps; borrowed */
     struct sp_strbuf spaces[SP_MAX_STEPS]; /* [i] output of step i; owned, zero at first */
-    sp_piece_fn *piece;
-    void *context;
+    struct sp_bpe *bpe;                    /* encodes the pieces; borrowed */
+    struct sp_id_list *ids;                /* of the pieces; borrowed */
 };
 
 /* Applies all steps to `text`; at_start: it is at the very start of the input. */

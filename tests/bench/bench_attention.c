@@ -10,6 +10,7 @@
 #include "format/base/mem.h"
 #include "format/base/clock.h"
 #include "tests/bench/bench_times.h"
+#include "tests/support/kv_rows.h"
 
 enum { N_ROUNDS = 7, N_COUNTS = 6, MAX_ROWS = 16 };
 static const size_t counts[N_COUNTS] = {1, 2, 4, 8, 12, 16};
@@ -97,7 +98,7 @@ static void init(struct bench *b)
             sp_kv_grow(kv, b->context, &err))
             die(&err);
         for (size_t pos = 0; pos < b->context; pos++)
-            sp_kv_put(kv, b->vector, pos, 1, kv_row + pos, kv_row + pos, ld_kv);
+            put_rows(kv, b->vector, pos, 1, kv_row + pos, kv_row + pos, ld_kv);
     }
     if (sp_attention_scratch_new(&b->scratch, sp_pool_n_threads(b->pool), b->n_heads, b->head_dim,
                                  MAX_ROWS, b->context, &err))

@@ -8,6 +8,7 @@
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
 #include "tests/support/keep.h"
+#include "tests/support/kv_rows.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
@@ -312,7 +313,7 @@ TEST(attention)
     assert_ok(sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){KV_HEADS, DIM, 0}, POSITIONS, 0, 1,
                          NULL));
     assert_ok(sp_kv_grow(&kv, SIZE_MAX, NULL));
-    sp_kv_put(&kv, sp_vector_find("scalar"), 0, POSITIONS, k, v, LD_KV);
+    put_rows(&kv, sp_vector_find("scalar"), 0, POSITIONS, k, v, LD_KV);
     for (size_t i = 0; i < 3; i++) {
         size_t n = rows[i];
         float *q = random_floats(n * LD, &seed), *out = allocate(n * LD, sizeof *out);

@@ -6,6 +6,7 @@
 #include "quantize/kernels.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/keep.h"
+#include "tests/support/kv_rows.h"
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
@@ -73,8 +74,8 @@ static void store(struct sequence *s, size_t first, size_t last, size_t most)
 {
     for (size_t n; first < last; first += n) {
         n = last - first < most ? last - first : most;
-        sp_kv_put(&s->kv, tables[0], first, n, s->k + first * s->ld_kv, s->v + first * s->ld_kv,
-                  s->ld_kv);
+        put_rows(&s->kv, tables[0], first, n, s->k + first * s->ld_kv, s->v + first * s->ld_kv,
+                 s->ld_kv);
     }
 }
 
@@ -427,7 +428,7 @@ TEST(test_overwritten_drafts_leave_no_trace)
         open_sequence(&plain, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
         open_sequence(&drafted, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
         for (size_t pos = 500; pos < 512; pos++)
-            sp_kv_put(&drafted.kv, tables[0], pos, ROWS, plain.q, plain.q, plain.ldq);
+            put_rows(&drafted.kv, tables[0], pos, ROWS, plain.q, plain.q, plain.ldq);
         store(&drafted, 500, N, 3);
         assert_true(kv_digest(&plain.kv, 0, N) == kv_digest(&drafted.kv, 0, N));
         float *want = attend(&plain, &plain.job, tables[0], 1);

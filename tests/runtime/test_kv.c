@@ -2,6 +2,7 @@
  * stored rows alone. */
 #include "runtime/backend/kv.h"
 #include "tests/support/cache_digest.h"
+#include "tests/support/kv_rows.h"
 #include "tests/support/unit_test.h"
 
 enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
@@ -23,7 +24,7 @@ static void put(struct sp_kv *kv, size_t pos, float tag)
         k[i] = (float)pos + (float)i / 128 + tag;
         v[i] = -k[i];
     }
-    sp_kv_put(kv, sp_vector_find("scalar"), pos, 1, k, v, LD);
+    put_rows(kv, sp_vector_find("scalar"), pos, 1, k, v, LD);
 }
 
 TEST(test_slots)
@@ -132,13 +133,13 @@ TEST(test_digest_covers_every_number)
 
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         init(&kv, (enum sp_cache_type)type, 256, 0, 1);
-        sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
+        put_rows(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
         uint64_t digest = kv_digest(&kv, 7, 8);
         for (size_t i = 0; i < 2 * N_HEADS * DIM; i++) {
             memcpy(other, row, sizeof row);
             other[i / 2] = 1;
-            sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, i % 2 ? row : other, i % 2 ? other : row,
-                      LD);
+            put_rows(&kv, sp_vector_find("scalar"), 7, 1, i % 2 ? row : other, i % 2 ? other : row,
+                     LD);
             assert_true(kv_digest(&kv, 7, 8) != digest);
         }
         sp_kv_release(&kv);
@@ -172,9 +173,9 @@ TEST(test_many_rows_at_once)
     }
     init(&one, SP_CACHE_Q8, 512, 0, 20);
     init(&all, SP_CACHE_Q8, 512, 0, 20);
-    sp_kv_put(&all, sp_vector_find("scalar"), 250, 20, k, v, LD);
+    put_rows(&all, sp_vector_find("scalar"), 250, 20, k, v, LD);
     for (size_t t = 0; t < 20; t++)
-        sp_kv_put(&one, sp_vector_find("scalar"), 250 + t, 1, k + t * LD, v + t * LD, LD);
+        put_rows(&one, sp_vector_find("scalar"), 250 + t, 1, k + t * LD, v + t * LD, LD);
     assert_true(kv_digest(&one, 250, 270) == kv_digest(&all, 250, 270));
     sp_kv_release(&one);
     sp_kv_release(&all);

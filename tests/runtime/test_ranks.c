@@ -545,7 +545,7 @@ static enum sp_status answer_last_byte(struct sp_transport *transport, void *con
     (void)context;
     (void)err;
     while ((message = transport->ops->next(transport, &size)) != NULL) {
-        if ((answer = transport->ops->answer(transport, size)) == NULL) return SP_E_NOMEM;
+        if ((answer = transport->ops->buffer(transport, size)) == NULL) return SP_E_NOMEM;
         answer[size - 1] = message[size - 1];
         transport->ops->reply(transport, size);
     }
@@ -562,14 +562,14 @@ TEST(messages_may_have_gigabytes)
     const uint8_t *answer;
 
     assert_int_equal(sp_ranks_fork(&t, 3, answer_last_byte, NULL, NULL), SP_OK);
-    assert_null(t->ops->message(t, t->max_size + 1));
+    assert_null(t->ops->buffer(t, t->max_size + 1));
     if (t->max_size >= size) { /* address space is not limited */
-        message = t->ops->message(t, size);
+        message = t->ops->buffer(t, size);
         assert_non_null(message);
         message[size - 1] = ECHOED;
         assert_true(t->ops->send(t, size, size));
         for (unsigned rank = 1; rank < 3; rank++) {
-            answer = t->ops->receive(t, rank, size);
+            answer = t->ops->receive(t, rank);
             assert_non_null(answer);
             assert_int_equal(answer[size - 1], ECHOED);
         }
