@@ -156,10 +156,10 @@ void sp_scheduler_learn(struct sp_scheduler *s, const struct sp_pass *pass)
             smooth(s->row_seconds, (pass->seconds - s->answer_seconds) / (double)n_more, 0.25);
 }
 
+enum { BESIDE_OTHERS = 32 };
+
 size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
 {
-    enum { BESIDE_OTHERS = 32 };
-
     return most > BESIDE_OTHERS && sp_scheduler_n_active(s) > 1 ? BESIDE_OTHERS : most;
 }
 
@@ -169,6 +169,8 @@ size_t sp_scheduler_target_rows(struct sp_scheduler *s, size_t most)
     double seconds = s->answer_seconds * 3 / 4, of_each = s->row_seconds;
     size_t n;
 
+    if (most > BESIDE_OTHERS && s->answered > 0 && s->answered == s->n_passes)
+        most = BESIDE_OTHERS; /* the answer may be back before the pass has ended */
     most = sp_scheduler_prompt_rows(s, most);
     if (s->n_prompts > 1) of_each *= (double)s->n_prompts;
     if (sp_scheduler_n_active(s) == 1 || s->n_passes > s->answered + RECENT ||
