@@ -165,16 +165,15 @@ size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
 
 size_t sp_scheduler_target_rows(struct sp_scheduler *s, size_t most)
 {
-    enum { RECENT = 16, LEAST = 2 }; /* an answer may miss passes while its pages are written */
+    /* An answer may miss passes, and even leave the prompt alone, while its pages are written. */
+    enum { RECENT = 16, LEAST = 2 };
     double seconds = s->answer_seconds * 3 / 4, of_each = s->row_seconds;
+    bool is_alone = sp_scheduler_n_active(s) == 1 && s->n_passes > s->answered;
     size_t n;
 
-    if (most > BESIDE_OTHERS && s->answered > 0 && s->answered == s->n_passes)
-        most = BESIDE_OTHERS; /* the answer may be back before the pass has ended */
     most = sp_scheduler_prompt_rows(s, most);
     if (s->n_prompts > 1) of_each *= (double)s->n_prompts;
-    if (sp_scheduler_n_active(s) == 1 || s->n_passes > s->answered + RECENT ||
-        seconds >= of_each * (double)most)
+    if (is_alone || s->n_passes > s->answered + RECENT || seconds >= of_each * (double)most)
         return most;
     n = (size_t)(seconds / of_each);
     if (n < LEAST) n = LEAST;
