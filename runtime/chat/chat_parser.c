@@ -382,6 +382,7 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
         .text = p->stream.text.at + p->n_open,
         .size = p->stream.text.len - p->n_open,
         .final = final,
+        .constrained = p->reading.constrained,
         .bare = p->bare,
     };
     enum sp_value_read read;

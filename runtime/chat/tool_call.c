@@ -314,7 +314,8 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_tool_cal
     return st;
 }
 
-/* Reads all arguments up to the closing tag, which may only be missing at the end of the answer. */
+/* Reads all arguments up to the closing tag, which may only be missing at the end of an answer that
+ * no grammar constrains. */
 static enum sp_status read_arguments(enum sp_value_read *read, struct sp_tool_call *call,
                                      size_t *at, const struct sp_tool_call_source *in,
                                      struct sp_err *err)
@@ -333,7 +334,8 @@ static enum sp_status read_arguments(enum sp_value_read *read, struct sp_tool_ca
     }
     if (*s->close) closes = sp_tag_match(s->close, in->text + *at, in->size - *at, &len);
     *read = SP_VALUE_READ;
-    if (closes == SP_TAG_YES || (in->final && (closes == SP_TAG_MAYBE || *at == in->size)))
+    if (closes == SP_TAG_YES ||
+        (in->final && !in->constrained && (closes == SP_TAG_MAYBE || *at == in->size)))
         return SP_OK;
     if (match == SP_TAG_MAYBE || closes == SP_TAG_MAYBE)
         *read = SP_VALUE_MORE;

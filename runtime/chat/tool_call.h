@@ -18,8 +18,9 @@ struct sp_tool_call_source {
     const struct sp_json *tools;
     const char *text;
     size_t size;
-    bool final; /* the answer has ended */
-    bool bare;  /* there is no tag: the call must name one of the tools and have arguments */
+    bool final;       /* the answer has ended */
+    bool constrained; /* by a grammar: a call without its closing tag is cut */
+    bool bare;        /* there is no tag: the call must name one of the tools and have arguments */
 };
 
 /* Parses a call into *call, which is replaced. *used: the bytes up to its closing tag, not

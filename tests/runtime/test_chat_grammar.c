@@ -548,6 +548,7 @@ TEST(calls_are_reported_as_they_arrive)
         {&coder, "<tool_call>\n<function=get_weather>\n<parameter=city>\nA \"<b>\"\nRo\n</param",
          "get_weather({\"city\": \"A \\\"<b>\\\"\\nRo"},
         {&coder, "<tool_call>\n<function=get_weather>\n<param", "get_weather({"},
+        {&coder, "<tool_call>\n<function=get_weather>\n", "get_weather({"},
         {&coder, "<tool_call>\n<function=get_wea", ""},
         {&coder, "<tool_call>\n<fun", ""},
         {&coder, "<", ""},
