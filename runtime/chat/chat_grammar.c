@@ -154,10 +154,12 @@ static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json 
 static void note_relaxed(const struct sp_chat_grammar_options *o, const char *name,
                          const struct sp_err *why)
 {
+    enum { LONGEST_PATH = 100 };
     size_t len = strlen(o->changes), left = o->changes_size - len;
     const char *path = strchr(why->text, '#');
     int n = path ? (int)strcspn(path, ": ") : 0;
 
+    if (n > LONGEST_PATH) n = LONGEST_PATH;
     if ((size_t)snprintf(o->changes + len, left, "%sschema of %.50s relaxed%s%.*s", len ? ", " : "",
                          name, n ? ": " : "", n, path) >= left)
         o->changes[len] = '\0';

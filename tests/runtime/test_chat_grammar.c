@@ -580,6 +580,8 @@ TEST(calls_are_reported_as_they_arrive)
 #define TOOL(more, properties)                                                                     \
     "{\"name\": \"f\"" more ", \"parameters\": {\"properties\": {" properties "}}}"
 
+#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 /* The schema of a tool that is not strict keeps what can be enforced. */
 TEST(schemas_are_relaxed)
 {
@@ -606,6 +608,9 @@ TEST(schemas_are_relaxed)
          "parameter>\n</function>\n</tool_call>",
          "<tool_call>\n<function=f>\n<parameter=c>\nx\n</parameter>\n</function>\n</tool_call>"},
         {&hermes, TOOL(", \"strict\": true", "\"a\": {\"uniqueItems\": true}"), NULL, NULL, NULL},
+        {&hermes, TOOL("", "\"" A64 A64 A64 A64 A64 "\": {\"uniqueItems\": true}"),
+         "x, schema of f relaxed: #/properties/" A64 "aaaaaaaaaaaaaaaaaaaaaaa",
+         "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>", ""},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
