@@ -148,7 +148,7 @@ static enum sp_status add_stop(struct sp_settings *s, const char *text, struct s
     size_t size = strlen(text);
 
     if (size > LONGEST)
-        return sp_fail(err, SP_E_USAGE, "a stop text has %zu bytes, expected at most %d", size,
+        return sp_fail(err, SP_E_USAGE, "stop has a text of %zu bytes, expected at most %d", size,
                        LONGEST);
     return add_text(&s->stops, text, "stop texts, including those of the file", err);
 }
