@@ -159,7 +159,7 @@ static void bind_matrix(struct binder *b, struct sp_matrix *w, const char *name,
 static void bind_linear(struct binder *b, struct sp_matrix *w, const float **bias, const char *name,
                         unsigned layer)
 {
-    char text[64];
+    char text[96];
 
     snprintf(text, sizeof text, "%s.weight", name);
     bind_matrix(b, w, text, layer);
