@@ -1,6 +1,7 @@
 #include "format/config/config.h"
 
 #include "format/base/mem.h"
+#include "format/config/config_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +87,13 @@ enum sp_status sp_config_repeat_layers(struct sp_config *config, unsigned first,
 {
     struct sp_layer_config *layers = NULL;
     unsigned more = n * (times - 1), n_all = config->n_layers + more;
-    enum sp_status st = sp_new(&layers, n_all, sizeof *layers, err);
+    enum sp_status st;
 
-    if (st) return st;
+    if (n_all > SP_CAP_LAYERS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%u layers with those that repeat, expected 1..%d",
+                       n_all, SP_CAP_LAYERS);
+    }
+    if ((st = sp_new(&layers, n_all, sizeof *layers, err))) return st;
     for (unsigned i = 0; i < n_all; i++) {
         unsigned again = i < first ? 0 : (i - first) / n < times ? (i - first) / n : times - 1;
         layers[i] = config->layers[i - again * n];

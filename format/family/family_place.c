@@ -123,13 +123,14 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     char begin[40];
 
     for (unsigned i = !twice; i < 2; i++) {
-        snprintf(begin, sizeof begin, "%s%u.",
-                 i == 0      ? f->old_layers
-                 : f->layers ? f->layers
-                             : "layers.",
-                 layer);
         if (f->name_layer)
             m->number = f->name_layer(begin, sizeof begin, m->config, layer, canonical, i == 0);
+        else
+            snprintf(begin, sizeof begin, "%s%u.",
+                     i == 0      ? f->old_layers
+                     : f->layers ? f->layers
+                                 : "layers.",
+                     layer);
         snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer ? m->only_layer : begin);
         alias = find_alias(name, m, prefix, canonical);
         if (exists(m, name)) break;

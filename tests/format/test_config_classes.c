@@ -302,6 +302,11 @@ TEST(refusals)
          "qk_layernorm is not supported for phi"},
         {"{\"model_type\": \"afmoe\", \"sliding_window\": null}",
          "sliding_window is missing, which afmoe needs"},
+        {"{\"model_type\": \"hrm_text\", \"L_cycles\": 64, \"H_cycles\": 64}",
+         "66560 layers with those that repeat, expected 1..4096"},
+        {"{\"model_type\": \"deepseek_v4\", \"qk_rope_head_dim\": 8, \"rope_scaling\": "
+         "{\"type\": \"longrope\", \"short_factor\": [1]}}",
+         "short_factor has 1 values, expected 4"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

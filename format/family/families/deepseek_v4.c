@@ -107,18 +107,12 @@ static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text 
 
 /* The layers with compression have the scaled rotation, and a theta of their own. */
 static enum sp_status read_ropes(struct sp_config *c, const struct sp_config_text *t,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+                                 struct sp_err *err)
 {
-    unsigned n_rot = c->ropes[0].n_rot;
-    enum sp_status st = sp_text_unsigned(t, "qk_rope_head_dim", 2, sizes->head_dim, &n_rot, err);
-
-    if (st) return st;
-    if (n_rot % 2 != 0 || n_rot > c->index.head_dim) {
-        return sp_fail(err, SP_E_INPUT,
-                       "qk_rope_head_dim %u is odd, or more than index_head_dim %u", n_rot,
-                       c->index.head_dim);
+    if (c->ropes[0].n_rot > c->index.head_dim) {
+        return sp_fail(err, SP_E_INPUT, "%u rotated dims are more than index_head_dim %u",
+                       c->ropes[0].n_rot, c->index.head_dim);
     }
-    c->ropes[0].n_rot = c->ropes[1].n_rot = n_rot;
     c->ropes[0].theta = 160000;
     c->ropes[0].amplitude = 1;
     return sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta, err);
@@ -161,7 +155,7 @@ static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *
         (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)) ||
         (st = sp_text_string(t, "scoring_func", &scoring, err)) ||
         (st = sp_text_unsigned(t, "sliding_window", 1, SP_CAP_POSITIONS, &window, err)) ||
-        (st = read_rates(rates, t, err)) || (st = read_ropes(c, t, sizes, err)) ||
+        (st = read_rates(rates, t, err)) || (st = read_ropes(c, t, err)) ||
         (st = check_sizes(c, sizes, scoring, err)))
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
@@ -173,6 +167,11 @@ static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *
     return SP_OK;
 }
 
+static const struct sp_key_name keys[] = {
+    {"qk_rope_head_dim", "rotary_dim"},
+    {0},
+};
+
 static const char *const own_keys[] = {"swiglu_limit", "q_lora_rank", NULL};
 
 const struct sp_family sp_families_deepseek_v4[] = {
@@ -181,6 +180,7 @@ const struct sp_family sp_families_deepseek_v4[] = {
         .architecture = "DeepseekV4ForCausalLM",
         .sizes = {129280, 4096, 2048, 43, 64, 1, 512, 1048576, 0},
         .partial_rotary = 0.125,
+        .rotary_dim = true,
         .local_unscaled = true,
         .windows = SP_WINDOWS_ALL,
         .own_types = "compressed_sparse_attention heavily_compressed_attention",
@@ -195,6 +195,7 @@ const struct sp_family sp_families_deepseek_v4[] = {
                     .scale = 1.5},
         .router_norm_fixed = true,
         .reads = {.experts = true, .routed_scale = true},
+        .key_names = keys,
         .read_own = read_v4,
         .own_keys = own_keys,
         .aliases = {aliases},
