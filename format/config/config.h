@@ -138,6 +138,14 @@ struct sp_layer_config {
     bool defers_experts; /* the sum of the experts is added after the next layer (LongCat) */
 };
 
+/* The tokens before a row that a layer reads; 0: all. */
+static inline unsigned sp_layer_reach(const struct sp_layer_config *l)
+{
+    unsigned blocks = l->overlaps ? 2 * l->rate : l->rate;
+
+    return blocks > l->window ? blocks : l->window;
+}
+
 /* True if a Mamba layer reads norm(x + out(MLP(norm(attention(norm([x, kept]))))), the embedding
  * being kept. Layers that repeat share all but Mamba, out, and low-rank adapters of the block. */
 static inline bool sp_layer_has_block(const struct sp_layer_config *l)

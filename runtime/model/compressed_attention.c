@@ -10,9 +10,10 @@
  * are of its own block's entry, the first of the next one. An index, whose keys are made in the
  * same way, then chooses the best top_k entries (key_index.c).
  *
- * What entries are made of is kept as long as a window, so a rejected row leaves nothing behind:
- * the entry of its block is made again. The entries and tokens that a row attends to are copied, in
- * ascending order, to a small cache that attention walks like any other.
+ * What entries are made of is kept as long as the window, or as two blocks where these are longer,
+ * so a rejected row leaves nothing behind: the entry of its block is made again. The entries and
+ * tokens that a row attends to are copied, in ascending order, to a small cache that attention
+ * walks like any other.
  *
  * The output is multiplied by one matrix per group of heads, then by a common one. */
 #include "runtime/model/compressed_attention.h"
@@ -129,11 +130,11 @@ enum sp_status sp_compressed_attention_open_caches(struct sp_decoder *d, unsigne
     st = sp_kv_init(entries, o->cache_type, entry, o->n_positions / l->rate + 1, 0, 0, err);
     if (st) return st;
     entries->stride = l->rate;
-    if ((st = sp_kv_init(cache_of(d, layer, PARTS), type, part, o->n_positions, n * l->rate,
+    if ((st = sp_kv_init(cache_of(d, layer, PARTS), type, part, o->n_positions, sp_layer_reach(l),
                          o->max_rows, err)))
         return st;
     if (!l->overlaps) return SP_OK;
-    return sp_kv_init(cache_of(d, layer, KEY_PARTS), type, key, o->n_positions, n * l->rate,
+    return sp_kv_init(cache_of(d, layer, KEY_PARTS), type, key, o->n_positions, sp_layer_reach(l),
                       o->max_rows, err);
 }
 

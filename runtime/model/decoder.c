@@ -62,7 +62,7 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .n_query_heads = l->n_heads,
             .n_inputs = config->n_hidden * (l->reads_pair ? 2 : 1),
             .n_positions = d->options.n_positions,
-            .window = l->window,
+            .window = sp_layer_reach(l),
             .max_rows = d->options.max_rows,
         };
         /* A rank knows no slopes, no values of another size than keys, and no choice of keys. */
@@ -261,10 +261,12 @@ uint64_t sp_decoder_cache_digest(const struct sp_decoder *d)
 
 bool sp_decoder_keeps_all(const struct sp_decoder *d)
 {
-    for (unsigned i = 0; i < d->n_caches; i++)
-        if (d->caches[i].keys &&
-            d->caches[i].n_slots * d->caches[i].stride < d->options.n_positions)
-            return false;
+    for (unsigned i = 0; i < d->n_caches; i++) {
+        const struct sp_kv *kv = &d->caches[i];
+        if (kv->keys == NULL) continue;
+        if (kv->n_slots * kv->stride < d->options.n_positions) return false;
+        if (SP_SPAN % (kv->stride * SP_KV_BLOCK) != 0) return false;
+    }
     return true;
 }
 

@@ -191,7 +191,8 @@ void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, s
  * and the rotations, some of which depend on the planned context. */
 uint64_t sp_decoder_cache_digest(const struct sp_decoder *decoder);
 
-/* True if the caches keep every position: no layer has a sliding window. */
+/* True if the caches keep every position, and a block of theirs those of one span alone: spans can
+ * be transferred in any order. No layer has a sliding window. */
 bool sp_decoder_keeps_all(const struct sp_decoder *decoder);
 
 /* Writes or reads the keys and values of positions span * SP_SPAN and the SP_SPAN - 1 after it. The

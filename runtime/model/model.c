@@ -490,17 +490,21 @@ static void set_limits(const struct sp_config *c, struct sp_layer *l)
     }
 }
 
-/* Binds the experts of each token, which must exist. */
+/* Binds the experts of each token, which must exist and differ. */
 static void bind_token_experts(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    size_t n = (size_t)b->model->config.n_vocab * l->config->n_experts_used;
+    size_t n_used = l->config->n_experts_used, n = b->model->config.n_vocab * n_used;
 
     l->token_experts = bind_bias(b, "@mlp.router.token_experts", i);
     for (size_t k = 0; l->token_experts && k < n; k++) {
         float id = l->token_experts[k];
-        if (id >= 0 && id < (float)l->config->n_experts && id == (float)(unsigned)id) continue;
-        b->status = sp_fail(b->err, SP_E_INPUT,
-                            "layers.%u.mlp.router.token_experts[%zu] is not an expert", i, k);
+        bool good = id >= 0 && id < (float)l->config->n_experts && id == (float)(unsigned)id;
+        for (size_t before = k - k % n_used; before < k; before++)
+            good = good && l->token_experts[before] != id;
+        if (good) continue;
+        b->status =
+            sp_fail(b->err, SP_E_INPUT,
+                    "layers.%u.mlp.router.token_experts[%zu] is not an expert, or again one", i, k);
         return;
     }
 }

@@ -55,8 +55,8 @@ bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
 {
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         const struct sp_layer_config *l = &d->model->config.layers[i];
-        size_t first = to > l->window ? to - l->window : 0;
-        if (l->window == 0 || l->kv_source != (int)i) continue;
+        size_t reach = sp_layer_reach(l), first = to > reach ? to - reach : 0;
+        if (reach == 0 || l->kv_source != (int)i) continue;
         if (d->caches[i].n_slots >= d->options.n_positions) continue; /* one slot per position */
         if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
     }

@@ -12,6 +12,7 @@
 #include "tests/support/unit_test.h"
 #include "convert/create/create.h"
 #include "quantize/kernels.h"
+#include "runtime/model/state_checkpoint.h"
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
 
@@ -226,6 +227,88 @@ TEST(rollback_families)
         const char *folder = keep_format(TESTDATA "/families/%s", *name);
         check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE), place++);
     }
+}
+
+static const char *compressed_file(void)
+{
+    const char *modelfile = packed_modelfile(TESTDATA "/families/deepseek_v4", NULL);
+
+    return packed_file(modelfile, SP_Q8, SP_DTYPE_NONE);
+}
+
+static struct sp_decoder *open_for(const struct sp_package *package, size_t n_positions)
+{
+    const struct sp_decoder_options options = {
+        .n_positions = n_positions, .max_rows = 8, .max_logit_rows = 1, .cache_type = SP_CACHE_F16};
+    struct sp_decoder *decoder = NULL;
+    struct sp_err err = {0};
+
+    if (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err))
+        fail_msg("%s", err.text);
+    return decoder;
+}
+
+/* What entries of compressed attention are made of is there where the window is. */
+TEST(entries_after_a_long_way_back)
+{
+    enum { N_ROWS = 8, TO = 347, N_ALL = 75 * N_ROWS };
+    struct sp_package *package = open_package(compressed_file(), "scalar", 1);
+    struct sp_decoder *decoders[2];
+    uint32_t ids[N_ALL];
+
+    for (size_t i = 0; i < N_ALL; i++)
+        ids[i] = (uint32_t)(i * i % 251);
+    for (unsigned i = 0; i < package->target->config.n_layers; i++)
+        package->target->config.layers[i].window = 250;
+    for (size_t k = 0; k < 2; k++) {
+        decoders[k] = open_for(package, 1024);
+        for (size_t n, pos = 0; pos < (k ? TO : N_ALL); pos += n) {
+            n = k && TO - pos < N_ROWS ? TO - pos : N_ROWS;
+            run(decoders[k], package, ids + pos, n, pos, n, n);
+        }
+    }
+    assert_true(sp_decoder_can_rewind(decoders[0], N_ALL, TO));
+    for (size_t k = 0; k < 2; k++)
+        run(decoders[k], package, ids + TO, 1, TO, 1, 1);
+    assert_int_equal(decoder_digest(decoders[0], TO + 1), decoder_digest(decoders[1], TO + 1));
+    sp_decoder_close(decoders[0]);
+    sp_decoder_close(decoders[1]);
+}
+
+/* Pages with entries of one block are read in their order. */
+TEST(entries_of_several_pages)
+{
+    struct sp_package *package = open_package(compressed_file(), "scalar", 1);
+    struct sp_decoder *decoder = open_for(package, 256);
+
+    assert_true(sp_decoder_keeps_all(decoder));
+    sp_decoder_close(decoder);
+    package->target->config.layers[0].rate = 6;
+    decoder = open_for(package, 256);
+    assert_false(sp_decoder_keeps_all(decoder));
+    sp_decoder_close(decoder);
+}
+
+/* A table that chooses an expert for a token twice. */
+TEST(experts_of_a_token_differ)
+{
+    const char *path = compressed_file();
+    struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
+    struct sp_package *package = NULL;
+    const struct sp_pack_tensor *t;
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+    size_t size, at;
+    char *bytes = scratch_read(path, &size);
+
+    if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
+    t = sp_pack_find(pack, SP_PART_TARGET, "layers.0.mlp.router.token_experts");
+    at = (size_t)(t->data - sp_pack_bytes(pack));
+    memcpy(bytes + at + sizeof(float), bytes + at, sizeof(float));
+    path = scratch_write("twice.bin", bytes, size);
+    assert_int_equal(sp_package_open(&package, path, &options, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "layers.0.mlp.router.token_experts[1] is not an expert"));
+    sp_pack_close(pack);
 }
 
 /* ---- drafting ---- */
