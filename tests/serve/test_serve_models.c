@@ -210,7 +210,8 @@ TEST(test_answers)
         for (int k = 0; k < 4 && grown >= 8192; k++) {
             before = close_all(&s);
             alternate(&s, IS_SANITIZED ? 2 : 10);
-            grown = IS_SANITIZED ? 0 : close_all(&s) - before;
+            grown = close_all(&s) - before; /* an open model holds its file */
+            if (IS_SANITIZED) grown = 0;
         }
         assert_true(grown < 8192);
         server_await_files(&s, n_files);
