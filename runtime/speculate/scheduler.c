@@ -147,7 +147,9 @@ void sp_scheduler_learn(struct sp_scheduler *s, const struct sp_pass *pass)
     if (pass->number == s->learned) return;
     s->learned = pass->number;
     s->n_prompts = pass->n_prompts;
-    if (pass->n_prompts < pass->n_seqs) s->answered = pass->number;
+    /* A sequence by itself waits for nobody, and its passes must not depend on time: calibration
+     * adds up their rows. */
+    if (pass->n_prompts < pass->n_seqs && sp_scheduler_n_active(s) > 1) s->answered = pass->number;
     if (pass->n_prompts == 0) /* longer ones may run while the pages of a prompt are written */
         s->answer_seconds = smooth(s->answer_seconds, pass->seconds,
                                    pass->seconds < s->answer_seconds ? 0.25 : 0.0625);
