@@ -117,8 +117,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
                    !(r->t->family->own_types && sp_is_among(type, r->t->family->own_types)) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
                    !(r->t->family->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
-                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i)) &&
-                   !(r->t->family->own_type && strcmp(type, r->t->family->own_type) == 0)) {
+                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
         }

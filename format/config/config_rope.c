@@ -342,13 +342,21 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     return read_scaling(r, s, err);
 }
 
-/* True for {"full_attention": {...}, "sliding_attention": {...}}, one dict per layer type. */
-static bool is_nested(const struct sp_json *dict)
+/* The name of rotation i in rope_parameters that have one dict per layer type. */
+static const char *name_of_dict(const struct sp_config_text *t, int i)
+{
+    static const char *const common[] = {"full_attention", "sliding_attention"};
+
+    return t->family->rope_dicts[i] ? t->family->rope_dicts[i] : common[i];
+}
+
+/* True for {"full_attention": {...}, "sliding_attention": {...}}, or the family's names. */
+static bool is_nested(const struct sp_config_text *t, const struct sp_json *dict)
 {
     bool nested = false;
 
     for (struct sp_json_iter it = {0}; dict && sp_json_next(dict, &it);) {
-        nested = strcmp(it.key, "full_attention") == 0 || strcmp(it.key, "sliding_attention") == 0;
+        nested = strcmp(it.key, name_of_dict(t, 0)) == 0 || strcmp(it.key, name_of_dict(t, 1)) == 0;
         if (!nested) return false;
     }
     return nested;
@@ -379,7 +387,7 @@ static enum sp_status read_outer_theta(double *out, const struct sp_config_text 
     *out = t->family->theta;
     if (sp_text_get(t, "rope_theta") && sp_json_kind(sp_text_get(t, "rope_theta")) != SP_JSON_ARRAY)
         return sp_text_double(t, "rope_theta", 2, 1e15, out, err);
-    return is_nested(other) ? SP_OK : sp_json_get_double(other, "rope_theta", 2, 1e15, out, err);
+    return is_nested(t, other) ? SP_OK : sp_json_get_double(other, "rope_theta", 2, 1e15, out, err);
 }
 
 /* llama_4_scaling_beta: queries are scaled by a factor that grows with their position (Ministral
@@ -429,7 +437,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
                                 struct sp_err *err)
 {
     const struct sp_json *dict = s->dict;
-    bool nested = is_nested(dict);
+    bool nested = is_nested(s->t, dict);
     double local_theta = s->t->family->local_theta;
     enum sp_status st;
 
@@ -442,7 +450,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
         s->dict = sp_json_get(dict, "sliding_attention"); /* speculators: of all layers */
         nested = false;
     } else if (nested) {
-        s->dict = sp_json_get(dict, "full_attention");
+        s->dict = sp_json_get(dict, name_of_dict(s->t, 0));
     }
     c->n_ropes = 1;
     if ((st = read_rope(&c->ropes[0], s, err))) return st;
@@ -450,7 +458,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     if ((st = read_score_scale(&c->ropes[0], s, err))) return st;
     if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
     /* Sliding layers are not scaled unless a nested dict states it. */
-    s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;
+    s->dict = nested ? sp_json_get(dict, name_of_dict(s->t, 1)) : NULL;
     s->head_dim = sliding_head_dim;
     if (s->t->family->local_unscaled && !nested) s->theta = c->ropes[0].theta;
     if (local_theta != 0) {

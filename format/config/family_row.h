@@ -184,6 +184,9 @@ struct sp_family {
     bool rope_mscales;        /* longrope has amplitudes of its own (PhiMoE) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool longrope_only;       /* every scaled rope type means longrope (Phi-3) */
+    /* Names of the dicts in rope_parameters by layer type, of ropes[0] and ropes[1]; NULL:
+     * full_attention and sliding_attention. */
+    const char *rope_dicts[2];
     /* The class's original_max_position_embeddings, which overrules that of a dict; 0: none. */
     unsigned original_positions;
     bool unrotated;       /* no layer has rotary embedding */
@@ -201,9 +204,7 @@ struct sp_family {
      * those whose number is offset modulo period. By the keys attn_layer_period, attn_layer_offset,
      * expert_layer_period and expert_layer_offset; zero: there is no such rule (Jamba). */
     struct sp_period attention_period, expert_period;
-    const struct sp_mamba_family *mamba; /* some layers are Mamba-2; or NULL */
-    const char
-        *own_type; /* layer_types may be this: attention here, of which read_own makes more */
+    const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
     const char *own_types; /* names in layer_types that read_own reads, between blanks; or NULL */
 

@@ -307,6 +307,12 @@ TEST(refusals)
         {"{\"model_type\": \"deepseek_v4\", \"qk_rope_head_dim\": 8, \"rope_scaling\": "
          "{\"type\": \"longrope\", \"short_factor\": [1]}}",
          "short_factor has 1 values, expected 4"},
+        {"{\"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 1, \"layer_types\": "
+         "[\"full_attention\"]}",
+         "layer_types[0] is not a kind of DeepSeek-V4's layers"},
+        {"{\"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 1, \"mlp_layer_types\": "
+         "[\"dense\"]}",
+         "mlp_layer_types[0] is neither \"moe\" nor \"hash_moe\""},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

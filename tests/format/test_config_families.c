@@ -27,6 +27,22 @@ TEST(granite)
     assert_false(c->tied);
 }
 
+/* A config as transformers saves it, with one dict for each of the two rotations; the published one
+ * is in testdata/families. */
+TEST(deepseek_v4)
+{
+    struct sp_config *c = config_read_testdata("deepseek_v4_saved", NULL);
+
+    config_assert_numbers(c->n_ropes, 2, c->ropes[0].kind, SP_ROPE_YARN, c->ropes[0].theta, 160000,
+                          c->ropes[0].factor, 4, c->ropes[0].amplitude, 1.25, c->ropes[1].kind,
+                          SP_ROPE_DEFAULT, c->ropes[1].theta, 1e4);
+    config_assert_numbers(c->ropes[0].n_rot, 8, c->ropes[1].n_rot, 8, c->layers[0].rate, 8,
+                          c->layers[1].rate, 8, c->layers[2].rate, 4, c->layers[3].rate, 0);
+    assert_true(c->layers[2].overlaps && !c->layers[1].overlaps && !c->layers[3].overlaps);
+    assert_true(c->layers[0].hashes && !c->layers[1].hashes);
+    assert_true(c->layers[0].rope == 0 && c->layers[2].rope == 0 && c->layers[3].rope == 1);
+}
+
 /* A config of the first releases, without layer_types and rope_parameters. */
 TEST(modernbert)
 {

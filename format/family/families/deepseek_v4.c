@@ -59,35 +59,46 @@ static const char *text_at(const struct sp_json *list, unsigned i)
     return text ? text : "";
 }
 
+/* A layer's kind by its name: *ratio = 0, 4 or 128, or -1. */
+static void read_type(int64_t *ratio, const char *type)
+{
+    *ratio = strcmp(type, csa) == 0                   ? 4
+             : strcmp(type, hca) == 0                 ? 128
+             : strcmp(type, "sliding_attention") == 0 ? 0
+                                                      : -1;
+}
+
 /* Layers: by name, or by the published rates 0, 4 and 128, which stand for the kinds; by default
  * two layers with large blocks, then both kinds in turn. rates: of small, overlapping and large
- * blocks.
- */
+ * blocks. */
 static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_config_text *t,
                                  unsigned i, const unsigned rates[2], struct sp_err *err)
 {
-    const struct sp_json *types = sp_text_get(t, "layer_types"), *ratios, *mlps;
+    const struct sp_json *types = sp_text_get(t, "layer_types"), *mlps;
+    const struct sp_json *ratios = sp_text_get(t, "compress_ratios");
     unsigned n_hashed = 3;
     int64_t ratio = i >= 2 && i % 2 ? 4 : 128;
     enum sp_status st = sp_text_unsigned(t, "num_hash_layers", 0, SP_CAP_LAYERS, &n_hashed, err);
 
-    ratios = sp_text_get(t, "compress_ratios");
+    if (st) return st;
     if (types)
-        ratio = strcmp(text_at(types, i), csa) == 0   ? 4
-                : strcmp(text_at(types, i), hca) == 0 ? 128
-                                                      : 0;
+        read_type(&ratio, text_at(types, i));
     else if (ratios && !sp_json_to_i64(sp_json_at(ratios, i), &ratio))
         ratio = -1;
-    if (st || (ratio != 0 && ratio != 4 && ratio != 128))
-        return st ? st
-                  : sp_fail(err, SP_E_UNSUPPORTED, "compress_ratios[%u] is not 0, 4 or 128", i);
+    if (ratio != 0 && ratio != 4 && ratio != 128) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s[%u] is not %s",
+                       types ? "layer_types" : "compress_ratios", i,
+                       types ? "a kind of DeepSeek-V4's layers" : "0, 4 or 128");
+    }
     l->overlaps = ratio == 4;
     l->unindexed = !l->overlaps;
     l->rate = ratio == 0 ? 0 : rates[ratio == 128];
     l->rope = ratio == 0 ? 1 : 0;
     mlps = sp_text_get(t, "mlp_layer_types");
     l->hashes = mlps ? strcmp(text_at(mlps, i), "hash_moe") == 0 : i < n_hashed;
-    return SP_OK;
+    if (mlps == NULL || l->hashes || strcmp(text_at(mlps, i), "moe") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "mlp_layer_types[%u] is neither \"moe\" nor \"hash_moe\"",
+                   i);
 }
 
 static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text *t,
@@ -105,16 +116,21 @@ static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text 
     return sp_text_unsigned(t, "compress_rate_hca", 1, 65536, &rates[1], err);
 }
 
-/* The layers with compression have the scaled rotation, and a theta of their own. */
+/* The layers with compression have the scaled rotation and a theta of their own, which stand in a
+ * dict of their own, or are these by default. */
 static enum sp_status read_ropes(struct sp_config *c, const struct sp_config_text *t,
                                  struct sp_err *err)
 {
+    const struct sp_json *scaling = sp_text_get(t, "rope_scaling");
+
+    if (sp_json_len(scaling) == 0) scaling = sp_text_get(t, "rope_parameters");
     if (c->ropes[0].n_rot > c->index.head_dim) {
         return sp_fail(err, SP_E_INPUT, "%u rotated dims are more than index_head_dim %u",
                        c->ropes[0].n_rot, c->index.head_dim);
     }
+    if (sp_json_get(scaling, "compress")) return SP_OK;
     c->ropes[0].theta = 160000;
-    c->ropes[0].amplitude = 1;
+    if (sp_json_get(scaling, "attention_factor") == NULL) c->ropes[0].amplitude = 1;
     return sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta, err);
 }
 
@@ -182,6 +198,7 @@ const struct sp_family sp_families_deepseek_v4[] = {
         .partial_rotary = 0.125,
         .rotary_dim = true,
         .local_unscaled = true,
+        .rope_dicts = {"compress", "main"},
         .windows = SP_WINDOWS_ALL,
         .own_types = "compressed_sparse_attention heavily_compressed_attention",
         .biases = SP_BIAS_NEVER,
