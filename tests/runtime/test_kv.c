@@ -206,3 +206,31 @@ TEST(test_blocks_do_not_overlap)
     }
     sp_kv_release(&kv);
 }
+
+/* What is transferred of a span of tokens has the positions that are completed in it, also where
+ * they are few, or begin within a block. */
+TEST(test_spans_of_strides)
+{
+    static const size_t strides[] = {1, 4, 16, 100, 128, 300};
+    enum { N_SPANS = 12 };
+
+    for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
+        size_t stride = strides[i];
+        struct sp_kv kv;
+        assert_ok(sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){1, DIM, 0},
+                             N_SPANS * SP_SPAN / stride + 1, 0, 1, NULL));
+        kv.stride = stride;
+        assert_ok(sp_kv_grow(&kv, N_SPANS * SP_SPAN, NULL));
+        for (size_t span = 0; span < N_SPANS; span++) {
+            size_t size;
+            const uint8_t *keys = sp_kv_span(&kv, span, false, &size);
+            assert_true(size <= (SP_SPAN / SP_KV_BLOCK / stride + 2) * kv.key_block_size);
+            for (size_t token = span * SP_SPAN; token < (span + 1) * SP_SPAN; token++) {
+                const uint8_t *key = sp_kv_keys(&kv, 0, token / stride);
+                if ((token + 1) % stride != 0) continue;
+                assert_true(key >= keys && key < keys + size);
+            }
+        }
+        sp_kv_release(&kv);
+    }
+}
