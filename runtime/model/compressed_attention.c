@@ -19,10 +19,10 @@
 #include "runtime/model/compressed_attention.h"
 
 #include "format/base/mem.h"
-#include "runtime/backend/attention_job.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
+#include "runtime/model/self_attention.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -333,34 +333,21 @@ static void gather_block(void *context, size_t block, unsigned worker)
             sp_kv_copy(to, i, g->job->window, g->first + i - g->n_entries, 0);
 }
 
-static void attend_row(const struct compressed_job *job, size_t t)
+static void attend_row(const struct compressed_job *job, unsigned layer, size_t t)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer_config *l = job->layer->config;
     size_t pos = ws->positions[t], n_window = pos + 1 < l->window ? pos + 1 : l->window;
     struct gather_job g = {.job = job, .first = pos + 1 - n_window};
-    struct sp_key_range range = {0, 0};
-    const struct sp_attention a = {
-        .kv = &ws->compressed->gathered,
-        .n_heads = l->n_heads,
-        .scale = (float)ws->model->config.attention_scale,
-        .sinks = job->layer->sinks,
-        .q = ws->q + t * ws->ld_q,
-        .ldq = ws->ld_q,
-        .out = ws->heads.x + t * ws->heads.ld,
-        .ld_out = ws->heads.ld,
-        .n_rows = 1,
-        .ranges = &range,
-    };
 
     g.n_entries = l->rate ? (pos + 1) / l->rate : 0;
     if (l->overlaps && g.n_entries > ws->model->config.index.top_k) {
         g.chosen = sp_key_index_rank(ws, job->keys, t, g.n_entries);
         g.n_entries = ws->model->config.index.top_k;
     }
-    range.last = g.n = g.n_entries + n_window;
+    g.n = g.n_entries + n_window;
     sp_pool_run(ws->backend->pool, (g.n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &g);
-    sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
+    sp_self_attention_row(ws, layer, t, &ws->compressed->gathered, g.n);
 }
 
 /* Rotates the values of row t back and sorts them by groups. */
@@ -426,7 +413,7 @@ void sp_compressed_attention_run(struct sp_workspace *ws, unsigned layer, size_t
         job.key_parts = cache_of(d, layer, KEY_PARTS);
         store(&job, first);
         for (size_t t = first; t < first + job.seq->n; t++)
-            attend_row(&job, t);
+            attend_row(&job, layer, t);
     }
     project_out(&job);
 }

@@ -155,16 +155,25 @@ static void bind_matrix(struct binder *b, struct sp_matrix *w, const char *name,
         b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
 }
 
+/* The name of a tensor by its beginning and its end. */
+struct tensor_name {
+    char text[96];
+};
+
+static struct tensor_name join(const char *begin, const char *end)
+{
+    struct tensor_name name;
+
+    snprintf(name.text, sizeof name.text, "%s%s", begin, end);
+    return name;
+}
+
 /* Binds the weight and the bias of a linear layer. */
 static void bind_linear(struct binder *b, struct sp_matrix *w, const float **bias, const char *name,
                         unsigned layer)
 {
-    char text[96];
-
-    snprintf(text, sizeof text, "%s.weight", name);
-    bind_matrix(b, w, text, layer);
-    snprintf(text, sizeof text, "%s.bias", name);
-    *bias = bind_bias(b, text, layer);
+    bind_matrix(b, w, join(name, ".weight").text, layer);
+    *bias = bind_bias(b, join(name, ".bias").text, layer);
 }
 
 /* Binds the weight of a convolution, [channels, 1, kernel], as taps [kernel][channels]. */
@@ -293,18 +302,12 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
 }
 
-static void bind_compressor(struct binder *b, struct sp_compressor *w, const char *path, unsigned i)
+static void bind_compressor(struct binder *b, struct sp_compressor *w, const char *name, unsigned i)
 {
-    char name[64];
-
-    snprintf(name, sizeof name, "@self_attn.%s.kv_proj.weight", path);
-    bind_matrix(b, &w->kv, name, i);
-    snprintf(name, sizeof name, "@self_attn.%s.gate_proj.weight", path);
-    bind_matrix(b, &w->gate, name, i);
-    snprintf(name, sizeof name, "@self_attn.%s.position_bias", path);
-    w->bias = bind_bias(b, name, i);
-    snprintf(name, sizeof name, "@self_attn.%s.norm.weight", path);
-    w->norm = bind_norm(b, name, i);
+    bind_matrix(b, &w->kv, join(name, ".kv_proj.weight").text, i);
+    bind_matrix(b, &w->gate, join(name, ".gate_proj.weight").text, i);
+    w->bias = bind_bias(b, join(name, ".position_bias").text, i);
+    w->norm = bind_norm(b, join(name, ".norm.weight").text, i);
 }
 
 static void bind_compressed(struct binder *b, struct sp_compressed_weights *w, unsigned i)
@@ -315,8 +318,8 @@ static void bind_compressed(struct binder *b, struct sp_compressed_weights *w, u
     bind_matrix(b, &w->o_a, "@self_attn.o_a_proj.weight", i);
     w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
     w->kv_norm = bind_norm(b, "@self_attn.kv_norm.weight", i);
-    bind_compressor(b, &w->entries, "compressor", i);
-    bind_compressor(b, &w->keys, "indexer.compressor", i);
+    bind_compressor(b, &w->entries, "@self_attn.compressor", i);
+    bind_compressor(b, &w->keys, "@self_attn.indexer.compressor", i);
 }
 
 static void bind_index(struct binder *b, struct sp_index_weights *w, unsigned i)
@@ -415,14 +418,9 @@ static void bind_altup(struct binder *b, struct sp_layer *l, unsigned i)
 
 static void bind_hyper(struct binder *b, struct sp_hyper_weights *w, const char *name, unsigned i)
 {
-    char text[64];
-
-    snprintf(text, sizeof text, "%sfn", name);
-    bind_matrix(b, &w->fn, text, i);
-    snprintf(text, sizeof text, "%sbase", name);
-    w->base = bind_bias(b, text, i);
-    snprintf(text, sizeof text, "%sscale", name);
-    w->scale = bind_bias(b, text, i);
+    bind_matrix(b, &w->fn, join(name, "fn").text, i);
+    w->base = bind_bias(b, join(name, "base").text, i);
+    w->scale = bind_bias(b, join(name, "scale").text, i);
 }
 
 static void bind_streams(struct binder *b, struct sp_model *m)

@@ -179,14 +179,16 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
     return n;
 }
 
-/* Attention of row t to the keys that the index chose for it. */
-static void attend_chosen(struct sp_workspace *ws, unsigned layer, size_t t, const struct sp_kv *kv)
+void sp_self_attention_row(struct sp_workspace *ws, unsigned layer, size_t t,
+                           const struct sp_kv *kv, size_t n)
 {
-    const struct sp_key_range range = {0, sp_key_index_gather(ws, kv, t)};
+    const struct sp_key_range range = {0, n};
     const struct sp_attention a = {
-        .kv = &ws->key_index->gathered,
+        .kv = kv,
         .n_heads = ws->model->layers[layer].config->n_heads,
         .scale = (float)ws->model->config.attention_scale,
+        .cap = (float)ws->model->config.attention_cap,
+        .sinks = ws->model->layers[layer].sinks,
         .q = ws->q + t * ws->ld_q,
         .ldq = ws->ld_q,
         .out = ws->heads.x + t * ws->heads.ld,
@@ -212,7 +214,9 @@ static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_
     sp_key_index_choose(ws, layer, n);
     for (size_t i = 0; i < ws->n_seqs; i++)
         for (size_t end = t + ws->seqs[i].n; t < end; t++)
-            if (ws->positions[t] >= most) attend_chosen(ws, layer, t, job->seqs[i].kv);
+            if (ws->positions[t] >= most)
+                sp_self_attention_row(ws, layer, t, &ws->key_index->gathered,
+                                      sp_key_index_gather(ws, job->seqs[i].kv, t));
 }
 
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)

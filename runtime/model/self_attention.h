@@ -16,6 +16,10 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
 /* Stores the layer's keys and values of the n rows of ws->hidden, and computes no attention. */
 void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_t n);
 
+/* Row t of ws->heads = the attention of row t of ws->q to the first n keys of a cache. */
+void sp_self_attention_row(struct sp_workspace *ws, unsigned layer, size_t t,
+                           const struct sp_kv *kv, size_t n);
+
 /* Sets ranges[seq->n] to the keys that each row of the sequence attends to in a layer. */
 void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
                                    const struct sp_batch_seq *seq);
