@@ -61,9 +61,9 @@ unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mix
 
 bool sp_config_is_recurrent(const struct sp_config *config)
 {
-    return sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers ||
-           sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers ||
-           sp_config_first_layer(config, SP_MIXER_MAMBA) < config->n_layers;
+    for (unsigned i = 0; i < config->n_layers; i++)
+        if (config->layers[i].mixers & ~(unsigned)SP_MIXER_ATTENTION) return true;
+    return false;
 }
 
 unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, const char *name)

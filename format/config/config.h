@@ -58,6 +58,7 @@ enum sp_mixer {
     SP_MIXER_DELTA_NET = 2,
     SP_MIXER_SHORT_CONV = 4,
     SP_MIXER_MAMBA = 8,
+    SP_MIXER_CCA = 16, /* beside SP_MIXER_ATTENTION, whose q, k and v it makes */
 };
 
 /* What becomes of the residual stream x before a layer, in this order, as bits. */
@@ -235,6 +236,12 @@ struct sp_short_conv_config {
     bool bias;       /* both projections and the convolution have biases */
 };
 
+/* Compressed convolutional attention (SP_MIXER_CCA; runtime/model/cca.c). */
+struct sp_cca_config {
+    unsigned kernel;     /* taps of the convolution of each channel */
+    unsigned mix_kernel; /* taps of the convolution behind it, of all channels of a head */
+};
+
 /* How a Mamba-2 layer applies its gate z to its output y. */
 enum sp_mamba_norm {
     SP_MAMBA_GATED_NORM, /* norm(y * silu(z)), the norm per group */
@@ -275,6 +282,8 @@ enum sp_routing_law {
 struct sp_routing {
     enum sp_routing_law law;
     unsigned n_zero;   /* choices behind the experts that return their input */
+    bool zero_skips;   /* those choices return nothing instead (ZAYA1) */
+    unsigned n_hidden; /* width of the router's MLP (struct sp_router_mlp); 0: it has none */
     bool biased;       /* the logits have a bias */
     double logit_cap;  /* soft cap of the logits; 0: none */
     bool corrected;    /* a correction is added to the scores for the choice, not for the weights */
@@ -486,6 +495,7 @@ struct sp_config {
     struct sp_compressed_config compressed;
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;
+    struct sp_cca_config cca;
     struct sp_mamba_config mamba;
     unsigned block_rank;   /* of the adapters of blocks (sp_layer_has_block); 0: none */
     bool block_adapts_qkv; /* q, k and v have adapters too */
@@ -497,7 +507,9 @@ struct sp_config {
     bool inner_norms;      /* the inputs of o_proj and down_proj are normed (BitNet) */
     bool v_norm;           /* v is normed per head without weights (Gemma 4) */
     bool layer_scalars;    /* each layer multiplies the residual stream by a scalar (Gemma 4) */
-    unsigned n_per_layer;  /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
+    /* The terms of residual adds, and the embedding, become (x + bias) * scale (ZAYA1). */
+    bool affine_residuals;
+    unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
     unsigned n_streams;         /* streams of AltUp (Gemma 3n); 0: there is only the residual one */
     struct sp_hyper_config hyper;

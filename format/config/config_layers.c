@@ -90,7 +90,8 @@ static bool has_type(const struct sp_json *layer_types, size_t i, const char *wa
 
 static bool is_sliding_type(const struct sp_json *layer_types, size_t i)
 {
-    return has_type(layer_types, i, "sliding_attention");
+    return has_type(layer_types, i, "sliding_attention") ||
+           has_type(layer_types, i, "hybrid_sliding");
 }
 
 static bool is_mamba_type(const struct sp_json *layer_types, size_t i)

@@ -350,15 +350,17 @@ static const char *name_of_dict(const struct sp_config_text *t, int i)
     return t->family->rope_dicts[i] ? t->family->rope_dicts[i] : common[i];
 }
 
-/* True for {"full_attention": {...}, "sliding_attention": {...}}, or the family's names. */
+/* True for {"full_attention": {...}, "sliding_attention": {...}}, or the family's names. A
+ * rope_type beside them has no effect. */
 static bool is_nested(const struct sp_config_text *t, const struct sp_json *dict)
 {
     bool nested = false;
 
-    for (struct sp_json_iter it = {0}; dict && sp_json_next(dict, &it);) {
-        nested = strcmp(it.key, name_of_dict(t, 0)) == 0 || strcmp(it.key, name_of_dict(t, 1)) == 0;
-        if (!nested) return false;
-    }
+    for (struct sp_json_iter it = {0}; dict && sp_json_next(dict, &it);)
+        if (strcmp(it.key, name_of_dict(t, 0)) == 0 || strcmp(it.key, name_of_dict(t, 1)) == 0)
+            nested = true;
+        else if (strcmp(it.key, "rope_type") != 0)
+            return false;
     return nested;
 }
 

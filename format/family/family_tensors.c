@@ -63,6 +63,7 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
     const uint64_t rank = c->norm_gate_rank;
     bool block = sp_layer_has_block(l), unit = c->unit.init != 0;
     bool input_gate = input && rank, ffn_gate = l->n_experts != 0 && rank;
+    bool affine = c->affine_residuals;
     const struct row rows[] = {
         {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
         {"input_layernorm.bias", SP_ROLE_BIAS, input && bias, {hidden}},
@@ -83,6 +84,14 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
         {"layer_scalar", SP_ROLE_SMALL, c->layer_scalars, {1}},
         {"attention_rate", SP_ROLE_SMALL, unit, {hidden}},
         {"mlp_rate", SP_ROLE_SMALL, unit, {hidden}},
+        {"post_attention_residual_scale.hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_attention_residual_scale.hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_attention_residual_scale.residual_scale", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_attention_residual_scale.residual_bias", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_mlp_residual_scale.hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_mlp_residual_scale.hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_mlp_residual_scale.residual_scale", SP_ROLE_SMALL, affine, {hidden}},
+        {"post_mlp_residual_scale.residual_bias", SP_ROLE_SMALL, affine, {hidden}},
     };
 
     return ADD(rows, (int)i);
@@ -110,6 +119,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool index = attention && c->index.top_k && !l->shares_index && !l->unindexed;
     bool inner = attention && c->inner_norms && !c->norm_weightless;
     bool unit = attention && c->unit.init != 0;
+    bool cca = l->mixers & SP_MIXER_CCA;
+    const uint64_t n_mixed = heads + l->n_kv_heads, mixed = q + kv;
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
     bool pool = index && c->index.pool, block = index && c->index.block;
     bool sum = index && !block; /* of the scores of heads */
@@ -117,7 +128,11 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
         {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
-        {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, k && !l->v_from_k, {values, input}},
+        {"self_attn.v_proj.weight",
+         SP_ROLE_KEY_VALUE,
+         k && !l->v_from_k,
+         {cca ? values / 2 : values, input}},
+        {"self_attn.v_delayed.weight", SP_ROLE_KEY_VALUE, cca, {values / 2, input}},
         {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, q_latent, {q_rank, hidden}},
         {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, q_latent && c->qkv_bias, {q_rank}},
         {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
@@ -155,6 +170,14 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.inner_norm.weight", SP_ROLE_NORM, inner, {o}},
         {"self_attn.q_scale", SP_ROLE_SMALL, unit, {q}},
         {"self_attn.gate_scale", SP_ROLE_SMALL, unit, {q}},
+        {"self_attn.conv_qk_depthwise.weight", SP_ROLE_SMALL, cca, {mixed, 1, c->cca.kernel}},
+        {"self_attn.conv_qk_depthwise.bias", SP_ROLE_BIAS, cca, {mixed}},
+        {"self_attn.conv_qk_grouped.weight",
+         SP_ROLE_ATTENTION,
+         cca,
+         {n_mixed, l->head_dim, (uint64_t)l->head_dim * c->cca.mix_kernel}},
+        {"self_attn.conv_qk_grouped.bias", SP_ROLE_BIAS, cca, {mixed}},
+        {"self_attn.key_scale", SP_ROLE_SMALL, cca, {l->n_kv_heads}},
     };
 
     return ADD(rows, (int)i);
@@ -276,6 +299,8 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     bool unit = dense && c->unit.init != 0;
     bool corrected = experts && c->routing.corrected && !l->hashes;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
+    const uint64_t r = c->routing.n_hidden;
+    bool router_mlp = experts && r;
     const struct row rows[] = {
         {"mlp.gate_proj.weight", SP_ROLE_MLP, dense && gate, {ffn, hidden}},
         {"mlp.up_proj.weight", SP_ROLE_MLP, dense, {ffn, hidden}},
@@ -290,7 +315,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.beta", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
-        {"mlp.router.weight", SP_ROLE_ROUTER, experts, {choices, hidden}},
+        {"mlp.router.weight", SP_ROLE_ROUTER, experts, {choices, r ? r : hidden}},
         {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {choices}},
         {"mlp.router.correction", SP_ROLE_SMALL, corrected, {choices}},
         {"mlp.router.token_experts",
@@ -299,6 +324,14 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
          {c->n_vocab, l->n_experts_used}},
         {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
         {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
+        {"mlp.router.down_proj.weight", SP_ROLE_ROUTER, router_mlp, {r, hidden}},
+        {"mlp.router.down_proj.bias", SP_ROLE_BIAS, router_mlp, {r}},
+        {"mlp.router.state_scale", SP_ROLE_SMALL, router_mlp && i, {r}},
+        {"mlp.router.norm.weight", SP_ROLE_NORM, router_mlp, {r}},
+        {"mlp.router.fc1.weight", SP_ROLE_ROUTER, router_mlp, {r, r}},
+        {"mlp.router.fc1.bias", SP_ROLE_BIAS, router_mlp, {r}},
+        {"mlp.router.fc2.weight", SP_ROLE_ROUTER, router_mlp, {r, r}},
+        {"mlp.router.fc2.bias", SP_ROLE_BIAS, router_mlp, {r}},
         {"mlp.latent_in.weight", SP_ROLE_MLP, experts && c->n_latent, {width, hidden}},
         {"mlp.latent_out.weight", SP_ROLE_MLP, experts && c->n_latent, {hidden, width}},
         {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, width}},
@@ -390,12 +423,15 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool head = d->owns_head || (embedding && !c->tied);
     const uint64_t k = c->hyper.mean ? 0 : c->hyper.n_streams;
     const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
+    bool affine = c->affine_residuals;
     const struct row rows[] = {
         {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_inputs, hidden}},
         {"embed_positions.weight", SP_ROLE_SMALL, positions != 0, {positions, hidden}},
         {"embed_token_types.weight", SP_ROLE_SMALL, types != 0, {types, hidden}},
         {"embed_norm.weight", SP_ROLE_NORM, c->normed_input, {hidden}},
         {"embed_norm.bias", SP_ROLE_BIAS, c->normed_input && c->norm_bias, {hidden}},
+        {"input_hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
+        {"input_hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
         {"loop_start", SP_ROLE_SMALL, c->starts, {hidden}},
         {"norm.weight", SP_ROLE_NORM, norm, {hidden}},
         {"norm.bias", SP_ROLE_BIAS, norm && c->norm_bias, {hidden}},

@@ -149,6 +149,7 @@ void sp_smoothing_print(struct sp_json_out *out, const struct sp_smoothing *smoo
 
 static const char mixer_inputs[] =
     "self_attn.q_proj.weight self_attn.k_proj.weight self_attn.v_proj.weight "
+    "self_attn.v_delayed.weight "
     "self_attn.q_a_proj.weight self_attn.kv_a_proj_with_mqa.weight self_attn.gate_proj.weight "
     "self_attn.head_gate.weight self_attn.indexer.wk.weight input_gate.down_proj.weight "
     "self_attn.indexer.weights_proj.weight self_attn.indexer.pool_gate.weight "

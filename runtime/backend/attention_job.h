@@ -47,7 +47,8 @@ struct sp_attention_seq {
 
 struct sp_attention_job {
     const struct sp_backend *backend;
-    const struct sp_product *products; /* that make q, k and v of the heads, and perhaps more */
+    /* That make q, k and v of the heads, and perhaps more; none: these are made. */
+    const struct sp_product *products;
     size_t n_products;
     const struct sp_acts *acts; /* which the products read */
     struct sp_attention_heads heads;

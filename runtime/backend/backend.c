@@ -157,11 +157,22 @@ void sp_backend_observe(const struct sp_backend *backend, const struct sp_produc
     o->observe(o->context, backend, products, n_products, acts, n_rows, groups, n_groups);
 }
 
+void sp_backend_multiply_heads(const struct sp_backend *backend, const struct sp_product *product,
+                               const struct sp_acts *acts, struct sp_row_group *groups,
+                               size_t n_heads, size_t n_rows)
+{
+    for (size_t h = 0; h < n_heads; h++)
+        groups[h] = (struct sp_row_group){h, h * n_rows, h * n_rows, n_rows};
+    sp_backend_observe(backend, product, 1, acts, n_heads * n_rows, groups, n_heads);
+    sp_backend_multiply_groups(backend, product, 1, acts, n_heads * n_rows, groups, n_heads);
+}
+
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
                          size_t n_products, const struct sp_acts *acts, size_t n_rows)
 {
     const struct sp_row_group all = {.n = n_rows};
 
+    if (n_products == 0) return;
     sp_backend_observe(backend, products, n_products, acts, n_rows, NULL, 0);
     multiply(backend, products, n_products, acts, n_rows, &all, 1, *backend->lora);
 }

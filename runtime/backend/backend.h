@@ -164,6 +164,12 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
                                 size_t n_products, const struct sp_acts *acts, size_t n_rows,
                                 const struct sp_row_group *groups, size_t n_groups);
 
+/* Computes and observes a product with a stack of matrices, matrix h with the n_rows rows from row
+ * h * n_rows on. groups: [n_heads], scratch. */
+void sp_backend_multiply_heads(const struct sp_backend *backend, const struct sp_product *product,
+                               const struct sp_acts *acts, struct sp_row_group *groups,
+                               size_t n_heads, size_t n_rows);
+
 /* Runs fn for rows 0..n_rows-1, on the pool if there are enough rows. */
 void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn *fn,
                      void *context);

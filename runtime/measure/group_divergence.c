@@ -412,8 +412,8 @@ static void advance(struct sp_group_divergence *d, unsigned depth)
     while (to > 0 && (layers[to - 1].defers_experts || (to < n_layers && layers[to].shares_index)))
         to--;
     if (d->package->target->config.n_streams || d->package->target->config.hyper.n_streams ||
-        sp_config_joins(&d->package->target->config))
-        to = 0; /* all streams begin there */
+        d->package->target->config.routing.n_hidden || sp_config_joins(&d->package->target->config))
+        to = 0; /* all streams, and the states of routers, begin there */
     assert(d->layer <= to);
     for (size_t k = 0; k < d->n_windows && d->layer < to; k++) {
         struct window *w = &d->windows[k];

@@ -389,11 +389,7 @@ static void project_out(struct compressed_job *job)
     const struct sp_product o = {.w = &job->layer->o, .y = ws->y, .ldy = ws->ld_x};
 
     sp_backend_rows(ws->backend, n, group_values, job);
-    for (size_t g = 0; g < n_groups; g++)
-        s->groups[g] = (struct sp_row_group){g, g * n, g * n, n};
-    sp_backend_observe(ws->backend, &o_a, 1, &s->grouped, n_groups * n, s->groups, n_groups);
-    sp_backend_multiply_groups(ws->backend, &o_a, 1, &s->grouped, n_groups * n, s->groups,
-                               n_groups);
+    sp_backend_multiply_heads(ws->backend, &o_a, &s->grouped, s->groups, n_groups, n);
     sp_backend_rows(ws->backend, n, join_groups, job);
     sp_backend_multiply(ws->backend, &o, 1, &s->low, n);
 }

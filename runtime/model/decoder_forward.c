@@ -43,6 +43,13 @@ static void norm(const struct sp_workspace *ws, float *out, const float *x, cons
     norm_by(ws, out, x, weight, bias, ws->model->config.norm_eps);
 }
 
+static void apply(const struct sp_workspace *ws, const struct sp_affine *a, float *x)
+{
+    if (a->scale == NULL) return;
+    ws->backend->vector->add(x, a->bias, ws->model->config.n_hidden);
+    ws->backend->vector->mul(x, a->scale, ws->model->config.n_hidden);
+}
+
 struct embed_job {
     struct sp_workspace *ws;
     const struct sp_model *source;
@@ -65,6 +72,7 @@ static void embed_row(void *context, size_t t, unsigned worker)
     }
     if (own->config.embedding_normed || own->config.normed_input)
         norm(job->ws, x, x, own->embedding_norm, own->embedding_norm_bias);
+    apply(job->ws, &own->embedding_affine, x);
 }
 
 static void embed(struct sp_workspace *ws, const struct sp_model *source, const uint32_t *ids,
@@ -97,7 +105,8 @@ struct layer_job {
     /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
     double scale, keep; /* keep: factor of the stream */
     const float *norm_out, *norm_out_bias;
-    const float *rates; /* of sp_config.unit; NULL: there are none */
+    const float *rates;             /* of sp_config.unit; NULL: there are none */
+    const struct sp_affine *affine; /* [2] of the row and of the stream */
 };
 
 /* hidden = (norm of) x. */
@@ -135,6 +144,8 @@ static void add_row(void *context, size_t t, unsigned worker)
     }
     if (job->norm_out && !residual)
         norm_by(ws, y, y, job->norm_out, NULL, ws->model->config.post_norm_eps);
+    apply(ws, &job->affine[0], y);
+    apply(ws, &job->affine[1], x);
     if (job->keep != 1) ws->backend->vector->scale(x, (float)job->keep, ws->model->config.n_hidden);
     ws->backend->vector->fma(x, y, (float)job->scale, ws->model->config.n_hidden);
     if (job->norm_out && residual) norm(ws, x, x, job->norm_out, job->norm_out_bias);
@@ -430,6 +441,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     sp_block_conv_after(ws, &l->attention_conv);
     job->norm_out = l->attention_post;
     job->rates = l->rates[0];
+    job->affine = l->affine[0];
     job->norm_out_bias = l->attention_post_bias;
     job->scale = ws->model->config.residual_scale * l->config->out_scales[0];
     job->keep = l->config->keep_scales[0];
@@ -455,6 +467,7 @@ static void run_mlp_sublayer(struct layer_job *job)
     sp_block_conv_after(ws, &l->ffn_conv);
     job->norm_out = l->ffn_post;
     job->rates = l->rates[1];
+    job->affine = l->affine[1];
     job->norm_out_bias = l->ffn_post_bias;
     job->scale = ws->model->config.residual_scale * ws->model->config.ffn_out_scale *
                  l->config->out_scales[1];

@@ -30,15 +30,16 @@ SP_MUST_CHECK enum sp_status sp_conv_history_init(struct sp_conv_history *h, str
                                                   struct sp_err *err);
 void sp_conv_history_reset(struct sp_conv_history *h);
 
-/* Copies the history to rows 0..n_before-1 of input, [n_before + rows of the pass][ld]. */
-void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld);
 /* y = row t of the pass convolved: taps[0] * row t of input + ... + taps[n_before] * row t +
  * n_before, per channel, in that order. taps: [n_before + 1][width]. */
 void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
                               float *y, const float *taps, const float *input, size_t ld, size_t t);
-/* Stores the history after a pass of n rows, the first n_committed of which are committed. */
-void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
-                         size_t n_committed);
+/* Runs `row` for the rows of each sequence of the pass; *first = the first of them. input:
+ * [n_before + rows of the pass][ld], the rows to convolve from row n_before on. Row i of a sequence
+ * reads rows *first + i to *first + i + n_before, of which the first ones may be its history. That
+ * overwrites the last rows of the sequence before. */
+void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, float *input, size_t ld,
+                         sp_pool_fn *row, void *job, size_t *first);
 /* Commits n_more of the other rows. */
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 

@@ -41,7 +41,7 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
     const struct sp_config *config = &ws->model->config;
     size_t rows = ws->max_rows;
     struct sp_experts_scratch *e = NULL;
-    unsigned n_experts = 0, max_used = 0, n_ffn = 0;
+    unsigned n_experts = 0, max_used = 0, n_ffn = 0, n_router = config->routing.n_hidden;
     enum sp_status st;
 
     for (unsigned i = 0; i < config->n_layers; i++) {
@@ -73,7 +73,10 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_arena_rows(&ws->memory, &e->shared, rows, ws->ld_x, err))) return st;
     e->ld_shared_gate = sp_matrix_ld(1);
     if ((st = sp_arena_rows(&ws->memory, &e->shared_gate, rows, e->ld_shared_gate, err))) return st;
-    return sp_arena_acts(&ws->memory, &e->router_input, rows, config->n_hidden, err);
+    st = sp_arena_rows(&ws->memory, &e->router_state, n_router ? rows : 0, ws->ld_x, err);
+    if (st) return st;
+    return sp_arena_acts(&ws->memory, &e->router_input, rows,
+                         n_router ? n_router : config->n_hidden, err);
 }
 
 /* The rows of a pass in one layer. */
@@ -84,6 +87,7 @@ struct route_job {
     size_t n;
     const struct sp_acts *input; /* of the experts, [n] */
     unsigned first, last;        /* experts first..last-1 run now */
+    unsigned step;               /* of the router's MLP */
 };
 
 /* Experts, and choices that return their input. */
@@ -284,6 +288,39 @@ static void prepare_router_row(void *context, size_t t, unsigned worker)
     vector->rms_norm(row, ws->x + t * ws->ld_x, NULL, n, (float)ws->model->config.norm_eps);
     vector->mul(row, job->layer->router_scale, n);
     vector->scale(row, (float)(1 / sqrt((double)n)), n);
+}
+
+/* Makes the input of the router, or of its next step, of what a product left in e->shared. */
+static void step_router_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    const struct sp_vector *vector = job->ws->backend->vector;
+    const struct sp_experts_scratch *e = job->ws->experts;
+    const struct sp_router_mlp *w = &job->layer->router_mlp;
+    float *y = e->shared + t * job->ws->ld_x, *state = e->router_state + t * job->ws->ld_x;
+    float *row = e->router_input.x + t * e->router_input.ld;
+    size_t n = e->router_input.cols;
+
+    (void)worker;
+    for (size_t i = 0; job->step && i < n; i++)
+        row[i] = sp_gelu_erff(y[i]);
+    if (job->step) return;
+    if (w->scale) vector->mul_add(y, w->scale, state, n);
+    memcpy(state, y, n * sizeof *state);
+    vector->rms_norm(row, y, w->norm, n, (float)job->ws->model->config.norm_eps);
+}
+
+static void run_router_mlp(struct route_job *job)
+{
+    struct sp_workspace *ws = job->ws;
+    struct sp_experts_scratch *e = ws->experts;
+    const struct sp_router_mlp *w = &job->layer->router_mlp;
+
+    for (job->step = 0; job->step < 3; job->step++) {
+        sp_backend_product(ws->backend, e->shared, ws->ld_x, &w->w[job->step], w->bias[job->step],
+                           job->step ? &e->router_input : &ws->hidden, job->n);
+        sp_backend_rows(ws->backend, job->n, step_router_row, job);
+    }
 }
 
 /* Gemma 4's experts read the residual stream with a norm of their own. */
@@ -506,9 +543,12 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
                             .n = n,
                             .input = latent ? &e->latent : &ws->hidden};
     const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
-    const struct sp_acts *router_input = layer->router_scale ? &e->router_input : &ws->hidden;
+    bool mlp = layer->router_mlp.norm != NULL;
+    const struct sp_acts *router_input =
+        layer->router_scale || mlp ? &e->router_input : &ws->hidden;
 
     if (layer->router_scale) sp_backend_rows(ws->backend, n, prepare_router_row, &job);
+    if (mlp) run_router_mlp(&job);
     sp_backend_product(ws->backend, e->scores, e->ld_scores, &layer->router, layer->router_bias,
                        router_input, n);
     sp_backend_rows(ws->backend, n, route_row, &job);
@@ -525,6 +565,7 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
                e->latent.cols * sizeof(float));
     if (latent)
         sp_backend_product(ws->backend, ws->y, ws->ld_x, &layer->latent_out, NULL, &e->latent, n);
-    if (ws->model->config.routing.n_zero) sp_backend_rows(ws->backend, n, add_zero_row, &job);
+    if (ws->model->config.routing.n_zero && !ws->model->config.routing.zero_skips)
+        sp_backend_rows(ws->backend, n, add_zero_row, &job);
     if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);
 }

@@ -28,7 +28,8 @@ struct sp_experts_scratch {
     struct sp_row_group *groups; /* [n_slots] the experts that run and their rows */
     struct sp_acts router_input; /* [max_rows] input of the router, if not ws->hidden */
     float *shared;               /* [max_rows][ld_x] output of the shared expert */
-    float *shared_gate;          /* [max_rows][ld_shared_gate] its weight before the sigmoid */
+    float *router_state; /* [max_rows][ld_x] r of struct sp_router_mlp, of the layer before */
+    float *shared_gate;  /* [max_rows][ld_shared_gate] its weight before the sigmoid */
     size_t ld_shared_gate;
 };
 

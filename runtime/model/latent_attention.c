@@ -175,14 +175,9 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
                            size_t ldy, const struct sp_acts *acts)
 {
     const struct sp_product product = {.w = w, .y = y, .ldy = ldy};
-    struct sp_row_group *groups = job->ws->latent_attention->groups;
 
-    for (size_t h = 0; h < job->n_heads; h++)
-        groups[h] = (struct sp_row_group){h, h * job->n, h * job->n, job->n};
-    sp_backend_observe(job->ws->backend, &product, 1, acts, job->n_heads * job->n, groups,
-                       job->n_heads);
-    sp_backend_multiply_groups(job->ws->backend, &product, 1, acts, job->n_heads * job->n, groups,
-                               job->n_heads);
+    sp_backend_multiply_heads(job->ws->backend, &product, acts, job->ws->latent_attention->groups,
+                              job->n_heads, job->n);
 }
 
 /* Attention of n rows from row `first` of the pass on. */

@@ -335,18 +335,31 @@ static void bind_index(struct binder *b, struct sp_index_weights *w, unsigned i)
     w->k_norm_bias = bind_bias(b, "@self_attn.indexer.k_norm.bias", i);
 }
 
-/* The bias of each head's gates, for each of them. */
-static const float *bind_gate_biases(struct binder *b, unsigned i)
+/* Binds a vector of heads, each of whose elements is repeated for n dims of the queries. */
+static const float *bind_heads(struct binder *b, const char *name, unsigned i, size_t n)
 {
     const struct sp_layer_config *l = &b->model->config.layers[i];
-    const float *heads = bind_bias(b, "@self_attn.gate_bias", i);
-    size_t n = (size_t)l->n_heads * l->head_dim;
-    float *biases = NULL;
+    const float *heads = bind_bias(b, name, i);
+    size_t n_all = (size_t)l->n_heads * l->head_dim;
+    float *repeated = NULL;
 
-    if (heads == NULL || (b->status = keep_vector(b, &biases, n))) return NULL;
-    for (size_t k = 0; k < n; k++)
-        biases[k] = heads[k / l->head_dim];
-    return biases;
+    if (heads == NULL || (b->status = keep_vector(b, &repeated, n_all))) return NULL;
+    for (size_t k = 0; k < n_all; k++)
+        repeated[k] = heads[k / n];
+    return repeated;
+}
+
+/* The scale of a key multiplies the queries of its heads instead. */
+static void bind_cca(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    const struct sp_layer_config *c = l->config;
+
+    l->cca.taps = bind_bias(b, "@self_attn.conv_qk_depthwise.weight", i);
+    l->cca.bias = bind_bias(b, "@self_attn.conv_qk_depthwise.bias", i);
+    bind_linear(b, &l->cca.mix, &l->cca.mix_bias, "@self_attn.conv_qk_grouped", i);
+    bind_matrix(b, &l->cca.delayed, "@self_attn.v_delayed.weight", i);
+    l->q_scales =
+        bind_heads(b, "@self_attn.key_scale", i, c->n_heads / c->n_kv_heads * (size_t)c->head_dim);
 }
 
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
@@ -359,7 +372,7 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     bind_linear(b, &l->v, &l->v_bias, "@self_attn.v_proj", i);
     bind_linear(b, &l->o, &l->o_bias, "@self_attn.o_proj", i);
     l->output_gate_bias = b->model->config.gate_biases
-                              ? bind_gate_biases(b, i)
+                              ? bind_heads(b, "@self_attn.gate_bias", i, l->config->head_dim)
                               : bind_bias(b, "@self_attn.gate_proj.bias", i);
     l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
@@ -507,9 +520,25 @@ static void bind_token_experts(struct binder *b, struct sp_layer *l, unsigned i)
     }
 }
 
+static void bind_affine(struct binder *b, struct sp_affine *a, const char *name, unsigned i)
+{
+    a->bias = bind_bias(b, join(name, "_bias").text, i);
+    a->scale = bind_bias(b, join(name, "_scale").text, i);
+}
+
+static void bind_router_mlp(struct binder *b, struct sp_router_mlp *w, unsigned i)
+{
+    bind_linear(b, &w->w[0], &w->bias[0], "@mlp.router.down_proj", i);
+    bind_linear(b, &w->w[1], &w->bias[1], "@mlp.router.fc1", i);
+    bind_linear(b, &w->w[2], &w->bias[2], "@mlp.router.fc2", i);
+    w->scale = bind_bias(b, "@mlp.router.state_scale", i);
+    w->norm = bind_norm(b, "@mlp.router.norm.weight", i);
+}
+
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
+        bind_router_mlp(b, &l->router_mlp, i);
         bind_linear(b, &l->router, &l->router_bias, "@mlp.router", i);
         l->router_correction = bind_bias(b, "@mlp.router.correction", i);
         bind_token_experts(b, l, i);
@@ -612,7 +641,12 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_hyper(b, &l->hyper[0], "@attention_streams.hc_", i);
     bind_hyper(b, &l->hyper[1], "@mlp_streams.hc_", i);
     bind_convolutions(b, l, i);
+    bind_affine(b, &l->affine[0][0], "@post_attention_residual_scale.hidden_states", i);
+    bind_affine(b, &l->affine[0][1], "@post_attention_residual_scale.residual", i);
+    bind_affine(b, &l->affine[1][0], "@post_mlp_residual_scale.hidden_states", i);
+    bind_affine(b, &l->affine[1][1], "@post_mlp_residual_scale.residual", i);
     if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
+    if (mixers & SP_MIXER_CCA) bind_cca(b, l, i);
     if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
     if (mixers & SP_MIXER_SHORT_CONV) bind_short_conv(b, &l->short_conv, i);
     if (mixers & SP_MIXER_MAMBA) bind_mamba(b, &l->mamba, i);
@@ -708,6 +742,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
     m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);
+    bind_affine(&b, &m->embedding_affine, "input_hidden_states", 0);
     m->positions = m->config.sinusoidal ? make_positions(&b) : bind_positions(&b, 0);
     if (m->config.pooling.pair.second_type && m->config.n_token_types > 1)
         m->second_positions = bind_positions(&b, 1);

@@ -75,6 +75,22 @@ struct sp_short_conv_weights {
     const float *in_bias, *bias, *out_bias;
 };
 
+/* Weights of compressed convolutional attention; channels = those of all heads of q, then of k. */
+struct sp_cca_weights {
+    const float *taps, *bias; /* [channels][kernel], oldest first; [channels] */
+    struct sp_matrix mix;     /* [heads of q and k][head_dim, head_dim * mix_kernel] */
+    const float *mix_bias;    /* [channels] */
+    struct sp_matrix delayed; /* [half of the values, H]; v has the other half */
+};
+
+/* The MLP of a router: r = w[0] x + (r of the layer before) * scale, and the router's input is
+ * gelu(w[2] gelu(w[1] norm(r))), each w with a bias. */
+struct sp_router_mlp {
+    struct sp_matrix w[3]; /* [n, H], [n, n] twice */
+    const float *bias[3];
+    const float *scale, *norm; /* [n]; scale NULL: of the first layer */
+};
+
 /* Weights of a Mamba-2 layer; channels = values + 2 * groups * state dim, values = heads * dim. */
 struct sp_mamba_weights {
     struct sp_matrix z;   /* [values, H]: output gate */
@@ -129,6 +145,11 @@ struct sp_hyper_weights {
     const float *base, *scale; /* [rows of fn], [3], [2] or [1] */
 };
 
+/* x becomes (x + bias) * scale; NULL: it stays. */
+struct sp_affine {
+    const float *bias, *scale; /* [H] */
+};
+
 /* Limits of the factors of a SwiGLU (struct sp_product); 0: none. */
 struct sp_factor_limits {
     float up, gate;
@@ -145,6 +166,7 @@ struct sp_layer {
     const float *ffn_norm;       /* [H] before the MLP */
     const float *ffn_post;       /* [H] after the MLP, likewise */
     const float *attention_post_bias, *ffn_post_bias; /* [H] of LayerNorms */
+    struct sp_affine affine[2][2]; /* of the mixer, of the MLP: its output, the stream */
     struct sp_norm_gate_weights input_gate, ffn_gate; /* of input_norm and ffn_norm, or empty */
     const float *o_norm, *down_norm; /* [cols] of the inputs of o and down, or NULL */
     const float *hidden_norm;        /* [H] of the hidden state in a pair (config.reads_pair) */
@@ -156,7 +178,8 @@ struct sp_layer {
     struct sp_xielu xielu;             /* of the MLP (SP_XIELU) */
     struct sp_factor_limits limits[2]; /* of the experts; of the dense MLP or the shared expert */
     struct sp_matrix q, k, v, o;
-    /* Of sp_config.unit: [H] of the mixer and of the MLP; [rows of q], twice; [n_ffn], twice. */
+    /* Of sp_config.unit: [H] of the mixer and of the MLP; [rows of q], twice; [n_ffn], twice. With
+     * SP_MIXER_CCA, q_scales are those of the keys. */
     const float *rates[2], *q_scales, *output_gate_scales, *gate_scales, *up_scales;
     const float *pair_norm;        /* [2 H], and */
     struct sp_matrix block_out;    /* [H, H], of a block (sp_layer_has_block) */
@@ -168,6 +191,7 @@ struct sp_layer {
     struct sp_index_weights index;           /* empty: the layer has none */
     struct sp_delta_weights delta;           /* in place of attention */
     struct sp_short_conv_weights short_conv; /* in place of attention */
+    struct sp_cca_weights cca;               /* beside q, k and v */
     struct sp_mamba_weights mamba;           /* in place of attention, or parallel to it */
     struct sp_matrix gate, up, down; /* of all experts, stacked, if the layer has experts; no gate
                                         if config.plain_mlp */
@@ -183,7 +207,8 @@ struct sp_layer {
     struct sp_altup_weights altup;
     struct sp_hyper_weights hyper[2]; /* of the mixer, of the MLP */
     float scalar;                     /* multiplies the residual stream after the layer; 1: none */
-    struct sp_matrix router;          /* [n_experts, H] */
+    struct sp_router_mlp router_mlp;  /* before the router, or empty */
+    struct sp_matrix router;          /* [n_experts, H, or routing.n_hidden] */
     const float *router_bias;         /* [n_experts] */
     const float *router_correction;   /* [n_experts] added to scores for the selection alone */
     const float *token_experts; /* [n_vocab][n_experts_used] the experts of each token, or NULL */
@@ -209,7 +234,8 @@ struct sp_model {
     const float *start;                                /* [H] (SP_JOIN_FIRST), or NULL */
     const float *norm, *norm_bias;                     /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
-    const float *slopes;                               /* [n_heads] of ALiBi, or NULL */
+    struct sp_affine embedding_affine;
+    const float *slopes; /* [n_heads] of ALiBi, or NULL */
     const float
         *positions; /* [n_positions_table, or 1][H] learned positions, with the token type added */
     const float *second_positions; /* the same with the second token type; NULL: no text has it */

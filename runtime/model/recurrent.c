@@ -1,6 +1,7 @@
 /* The states of recurrent layers, and the histories of gated short convolutions. */
 
 #include "runtime/model/decoder_internal.h"
+#include "runtime/model/cca.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/mamba.h"
 
@@ -22,12 +23,6 @@ void sp_conv_history_reset(struct sp_conv_history *h)
     memset(h->rows, 0, h->n_before * h->width * sizeof *h->rows);
 }
 
-void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld)
-{
-    for (size_t i = 0; i < h->n_before; i++)
-        memcpy(input + i * ld, h->rows + i * h->width, h->width * sizeof *input);
-}
-
 void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
                               float *y, const float *taps, const float *input, size_t ld, size_t t)
 {
@@ -36,12 +31,22 @@ void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_v
         vector->mul_add(y, taps + i * h->width, input + (t + i) * ld, h->width);
 }
 
-void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
-                         size_t n_committed)
+void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, float *input, size_t ld,
+                         sp_pool_fn *row, void *job, size_t *first)
 {
-    assert(n >= n_committed && n - n_committed <= h->max_logged);
-    for (size_t i = 0; i < h->n_before + n - n_committed; i++)
-        memcpy(h->rows + i * h->width, input + (n_committed + i) * ld, h->width * sizeof *input);
+    *first = 0;
+    for (size_t i = 0; i < ws->n_seqs; *first += ws->seqs[i++].n) {
+        const struct sp_batch_seq *seq = &ws->seqs[i];
+        struct sp_conv_history *h = &seq->decoder->recurrent[layer].history;
+        float *rows = input + *first * ld;
+        for (size_t k = 0; k < h->n_before; k++)
+            memcpy(rows + k * ld, h->rows + k * h->width, h->width * sizeof *rows);
+        sp_backend_rows(ws->backend, seq->n, row, job);
+        assert(seq->n - seq->n_committed <= h->max_logged);
+        for (size_t k = 0; k < h->n_before + seq->n - seq->n_committed; k++)
+            memcpy(h->rows + k * h->width, rows + (seq->n_committed + k) * ld,
+                   h->width * sizeof *rows);
+    }
 }
 
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more)
@@ -99,6 +104,10 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
     if (st == SP_OK && d->workspace->short_conv) {
         st = open_layers(d, SP_MIXER_SHORT_CONV, NULL, config->short_conv.kernel - 1,
                          config->n_hidden, err);
+    }
+    if (st == SP_OK && d->workspace->cca) {
+        st = open_layers(d, SP_MIXER_CCA, NULL, d->workspace->cca->n_before,
+                         d->workspace->cca->width, err);
     }
     return st;
 }

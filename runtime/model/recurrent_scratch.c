@@ -69,23 +69,12 @@ static void run_recurrence(const struct sp_recurrent_job *job, struct sp_head_st
     sp_head_state_run(&pass, job->ws->backend->pool);
 }
 
-/* The history of a sequence overwrites the last input rows of the sequence before, which are no
- * longer needed. */
 void sp_recurrent_job_convolve(struct sp_recurrent_job *job, unsigned layer)
 {
-    const struct sp_workspace *ws = job->ws;
-    size_t ld = job->scratch->ld;
+    const struct sp_recurrent_scratch *s = job->scratch;
 
-    job->first = 0;
-    for (size_t i = 0; i < ws->n_seqs; job->first += ws->seqs[i++].n) {
-        const struct sp_batch_seq *seq = &ws->seqs[i];
-        struct sp_conv_history *history = &seq->decoder->recurrent[layer].history;
-        float *input = job->scratch->input + job->first * ld;
-        job->history = history;
-        sp_conv_history_begin(history, input, ld);
-        sp_backend_rows(ws->backend, seq->n, job->mix_row, job);
-        sp_conv_history_end(history, input, ld, seq->n, seq->n_committed);
-    }
+    job->history = &job->ws->seqs[0].decoder->recurrent[layer].history;
+    sp_conv_history_run(job->ws, layer, s->input, s->ld, job->mix_row, job, &job->first);
 }
 
 void sp_recurrent_job_scan(struct sp_recurrent_job *job, unsigned layer)

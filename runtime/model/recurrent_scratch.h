@@ -46,8 +46,8 @@ struct sp_recurrent_job {
     sp_pool_fn *mix_row;
     const float *q, *k, *v; /* of the first row, in `mixed`; v is in `values` if there are any */
     /* The current sequence. */
-    const struct sp_conv_history *history;
-    size_t first; /* its first row */
+    const struct sp_conv_history *history; /* of any, for its sizes */
+    size_t first;                          /* its first row */
 };
 
 /* Convolves row i of the current sequence. Returns the row, in `mixed`. */

@@ -3,10 +3,13 @@
 #include "runtime/model/self_attention.h"
 
 #include "runtime/backend/attention_job.h"
+#include "runtime/model/cca.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/gated_norm.h"
 #include "runtime/model/key_index.h"
 #include "runtime/vector/fmath.h"
+
+#include <float.h>
 
 static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const struct sp_layer *l,
                                           size_t n)
@@ -19,7 +22,7 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .k_norm = l->k_norm,
         .q_scales = l->q_scales,
         .unit = c->unit.init != 0,
-        .eps = (float)c->norm_eps,
+        .eps = c->cca.kernel ? FLT_MIN : (float)c->norm_eps, /* CCA: lengths, which are exact */
         .limit = (float)c->qkv_limit,
         .v_from_k = l->config->v_from_k,
         .v_norm = c->v_norm,
@@ -207,6 +210,11 @@ static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_
     const struct sp_layer *l = &ws->model->layers[layer];
     size_t t = 0, most = l->index.k.rows ? ws->key_index->n_chosen : SIZE_MAX;
 
+    if (l->cca.taps) {
+        sp_backend_multiply(ws->backend, job->products, job->n_products, job->acts, n);
+        sp_cca_run(ws, layer, n);
+        job->n_products = 0;
+    }
     for (size_t i = 0; i < n; i++)
         if (ws->positions[i] >= most) ws->ranges[i].last = ws->ranges[i].first;
     sp_backend_attend(job);

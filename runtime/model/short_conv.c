@@ -30,9 +30,8 @@ enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err)
 struct conv_job {
     struct sp_workspace *ws;
     const struct sp_short_conv_weights *w;
-    /* The history of the current sequence. */
-    const struct sp_conv_history *history;
-    size_t first; /* first row of the current sequence */
+    const struct sp_conv_history *history; /* of the first sequence, for its sizes */
+    size_t first;                          /* first row of the current sequence */
 };
 
 /* input = b * x. */
@@ -67,30 +66,16 @@ static void convolve_row(void *context, size_t i, unsigned worker)
     vector->mul(y, s->projected + t * s->ld + n, n);
 }
 
-/* Convolves the rows of one sequence. The history of its convolution overwrites the last input rows
- * of the sequence before, which are no longer needed. */
-static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_seq *seq)
-{
-    struct sp_workspace *ws = job->ws;
-    struct sp_conv_history *history = &seq->decoder->recurrent[layer].history;
-    float *input = ws->short_conv->input + job->first * ws->ld_x;
-
-    job->history = history;
-    sp_conv_history_begin(history, input, ws->ld_x);
-    sp_backend_rows(ws->backend, seq->n, convolve_row, job);
-    sp_conv_history_end(history, input, ws->ld_x, seq->n, seq->n_committed);
-}
-
 void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     struct sp_short_conv_scratch *s = ws->short_conv;
     const struct sp_short_conv_weights *w = &ws->model->layers[layer].short_conv;
-    struct conv_job job = {.ws = ws, .w = w};
+    struct conv_job job = {
+        .ws = ws, .w = w, .history = &ws->seqs[0].decoder->recurrent[layer].history};
 
     sp_backend_product(ws->backend, s->projected, s->ld, &w->in, w->in_bias, &ws->hidden, n);
     sp_backend_rows(ws->backend, n, gate_input_row, &job);
-    for (size_t i = 0; i < ws->n_seqs; job.first += ws->seqs[i++].n)
-        run_seq(&job, layer, &ws->seqs[i]);
+    sp_conv_history_run(ws, layer, s->input, ws->ld_x, convolve_row, &job, &job.first);
     ws->heads.cols = w->out.cols;
     sp_backend_product(ws->backend, ws->y, ws->ld_x, &w->out, w->out_bias, &ws->heads, n);
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/model/altup.h"
 #include "runtime/model/block_conv.h"
+#include "runtime/model/cca.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/gated_norm.h"
@@ -176,6 +177,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_delta_net_open(ws, err))) return st;
     if ((st = (config->mamba.step_rank ? sp_mamba1_open : sp_mamba_open)(ws, err))) return st;
     if ((st = sp_short_conv_open(ws, err))) return st;
+    if ((st = sp_cca_open(ws, err))) return st;
     if ((st = sp_per_layer_open(ws, err))) return st;
     if ((st = sp_altup_open(ws, err))) return st;
     if ((st = sp_hyper_open(ws, err))) return st;

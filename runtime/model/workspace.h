@@ -111,6 +111,7 @@ struct sp_workspace {
     struct sp_gated_norm_scratch *gated_norm;
     struct sp_recurrent_scratch *delta_net, *mamba;
     struct sp_short_conv_scratch *short_conv;
+    struct sp_cca_scratch *cca;
     struct sp_altup_scratch *altup;
     struct sp_hyper_scratch *hyper;
     struct sp_per_layer_scratch *per_layer;

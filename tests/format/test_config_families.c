@@ -415,6 +415,21 @@ TEST(layers_by_rule)
     assert_layers("{\"model_type\": \"longcat_flash\", \"num_layers\": 2}", "a+aa+a");
 }
 
+/* A layer that is hybrid_sliding has a window and a rotation of its own; a rope_type beside the
+ * rotations has no effect. */
+TEST(zaya)
+{
+    const struct sp_config *c = config_parsed(
+        "{\"model_type\": \"zaya\", \"num_hidden_layers\": 2, \"sliding_window\": 7, "
+        "\"layer_types\": [\"hybrid\", \"hybrid_sliding\"], \"rope_parameters\": {\"rope_type\": "
+        "\"default\", \"hybrid\": {\"rope_theta\": 90}, \"hybrid_sliding\": {\"rope_theta\": "
+        "50}}}");
+
+    config_assert_numbers(c->layers[0].window, 0, c->layers[1].window, 7, c->ropes[0].theta, 90,
+                          c->ropes[1].theta, 50, c->ropes[c->layers[1].rope].n_rot, 64);
+    assert_true(sp_config_is_recurrent(c));
+}
+
 TEST(latent)
 {
     struct sp_config *c = config_read_testdata("glm_4_7_flash", NULL);

@@ -237,6 +237,7 @@ TEST(states)
     check(family("falcon_h1"), NULL, 2, SP_CACHE_F16);
     check(family("granite4_h_moe"), NULL, 1, SP_CACHE_F16);
     check(family("lfm2_moe"), NULL, 2, SP_CACHE_F16);
+    check(family("zaya"), NULL, 2, SP_CACHE_F16);
     check(family("mamba2"), "scalar", 1, SP_CACHE_F16);
 }
 

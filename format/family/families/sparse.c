@@ -1,5 +1,5 @@
-/* Lineages of one family with experts each, of 2026: Beam, Flint, Kolibri, Laguna, Lara, Step;
- * and Aria. */
+/* Lineages of one family with experts each, of 2026: Beam, Flint, Kolibri, Laguna, Lara, Step,
+ * ZAYA1; and Aria. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
@@ -205,6 +205,55 @@ static enum sp_status read_beam(struct sp_config *c, const struct sp_config_text
     return SP_OK;
 }
 
+/* A convolution whose taps of a channel are adjacent. */
+static enum sp_status layout_grouped_conv(const struct sp_alias_source *s)
+{
+    const uint64_t *own = s->spec->shape, rows = own[0] * own[1];
+    const uint64_t shape[3] = {rows, own[1], s->match->config->cca.mix_kernel};
+
+    return sp_tensor_match_take(s, shape, 3, sp_rows(0, rows, own[2]));
+}
+
+static const struct sp_alias zaya_aliases[] = {
+    {"self_attn.q_proj.weight", "self_attn.qkv_proj.q_proj.weight", NULL, 0},
+    {"self_attn.k_proj.weight", "self_attn.qkv_proj.k_proj.weight", NULL, 0},
+    {"self_attn.v_proj.weight", "self_attn.qkv_proj.v_proj_current.weight", NULL, 0},
+    {"self_attn.v_delayed.weight", "self_attn.qkv_proj.v_proj_delayed.weight", NULL, 0},
+    {"self_attn.conv_qk_grouped.weight", "self_attn.qkv_proj.conv_qk_grouped.weight",
+     layout_grouped_conv, 0},
+    {"self_attn.conv_qk_*", "self_attn.qkv_proj.conv_qk_*", NULL, 0},
+    {"self_attn.key_scale", "self_attn.qk_norm.temp", NULL, 0},
+    {"mlp.router.weight", "mlp.gate.router_mlp.out_proj.weight", NULL, 0},
+    {"mlp.router.correction", "mlp.gate.balancing_biases", NULL, 0},
+    {"mlp.router.down_proj.*", "mlp.gate.down_proj.*", NULL, 0},
+    {"mlp.router.state_scale", "mlp.gate.router_states_scale", NULL, 0},
+    {"mlp.router.*", "mlp.gate.router_mlp.*", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
+    {0},
+};
+
+static enum sp_status read_zaya(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (sizes->n_kv_heads * sizes->head_dim % 2 != 0)
+        return sp_fail(err, SP_E_INPUT, "head_dim %u of %u heads cannot be halved", sizes->head_dim,
+                       sizes->n_kv_heads);
+    c->cca = (struct sp_cca_config){2, 2};
+    c->routing.n_hidden = 256;
+    if ((st = sp_text_unsigned(t, "cca_time0", 1, 16, &c->cca.kernel, err))) return st;
+    if ((st = sp_text_unsigned(t, "cca_time1", 2, 16, &c->cca.mix_kernel, err))) return st;
+    st = sp_text_unsigned(t, "router_hidden_size", 1, sizes->n_hidden, &c->routing.n_hidden, err);
+    if (st) return st;
+    c->qk_norm_weightless = c->affine_residuals = true;
+    for (unsigned i = 0; i < c->n_layers; i++)
+        c->layers[i].mixers |= SP_MIXER_CCA;
+    return sp_text_bool(t, "lm_head_bias", &c->head_bias, err);
+}
+
 const struct sp_family sp_families_sparse[] = {
     {
         .name = "flint",
@@ -362,6 +411,29 @@ const struct sp_family sp_families_sparse[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .aliases = {aria_aliases, sp_aliases_shared_experts},
+    },
+    {
+        .name = "zaya",
+        .architecture = "ZayaForCausalLM",
+        .sizes = {262272, 2048, 2048, 40, 8, 2, 128, 131072, 0},
+        .ffn_key = "moe_intermediate_size",
+        .norm_eps = 1e-5,
+        .qk_norm = SP_QK_HEADS,
+        .theta = 5e6,
+        .partial_rotary = 0.5,
+        .local_theta = 1e4,
+        .rope_by_type = true,
+        .rope_dicts = {"hybrid", "hybrid_sliding"},
+        .own_types = "hybrid",
+        .windows = SP_WINDOWS_LISTED,
+        .biases = SP_BIAS_REFUSED,
+        .tied = true,
+        SP_EXPERT_SIZES(16, 1, 0, 0, 0),
+        .routing = {.n_zero = 1, .zero_skips = true, .corrected = true},
+        .router_norm_fixed = true,
+        .reads = {.layer_types = true, .experts = true},
+        .read_own = read_zaya,
+        .aliases = {zaya_aliases},
     },
     {.name = NULL},
 };
