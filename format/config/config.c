@@ -34,9 +34,15 @@ const char *sp_draft_name(enum sp_draft_kind kind)
     return kind == SP_DRAFT_EAGLE3 ? "eagle3" : "dflash";
 }
 
+const struct sp_latent_config *sp_config_latent(const struct sp_config *config,
+                                                const struct sp_layer_config *layer)
+{
+    return layer->other_latent ? &config->other_latent : &config->latent;
+}
+
 unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer)
 {
-    if (config->latent.kv_rank) return config->latent.kv_rank;
+    if (config->latent.kv_rank) return sp_config_latent(config, layer)->kv_rank;
     return layer->value_dim ? layer->value_dim : layer->head_dim;
 }
 

@@ -126,6 +126,7 @@ struct sp_layer_config {
     bool causal;             /* false: rows of a DFlash block see each other */
     bool reads_pair;         /* q, k and v read two rows, 2 H wide: embedding and hidden state
                                 (EAGLE-3), or x and the kept rows (sp_layer_has_block) */
+    bool other_latent;       /* latent attention has the sizes of sp_config.other_latent */
     bool v_from_k;           /* v is the output of k_proj (Gemma 4 full layers) */
     bool output_gate;        /* the attention output is multiplied by a sigmoid of its own width */
     bool head_gate;          /* each head's output is multiplied by one sigmoid (LFM3) */
@@ -167,6 +168,9 @@ struct sp_latent_config {
     unsigned rope_dim;        /* dims of a query head that rotate */
     unsigned value_dim;       /* dims of a value head */
     bool rows_paired;         /* in a checkpoint, neighboring rows rotate together */
+    bool key_norm;            /* the rotated key is normed before its rotation (dots 3) */
+    double norm_eps;          /* of the norms of the latents and of that key */
+    double scale;             /* factor of the scores */
     double q_scale, kv_scale; /* factors of the normed latents, of queries and of keys and values;
                                  0: none (LongCat) */
     bool gated; /* queries, and a gate for each value of a head, are made of the latent of
@@ -205,8 +209,8 @@ struct sp_index_config {
     unsigned n_local; /* the last blocks, which are always chosen */
 };
 
-/* The epsilon of the norms of latents. No config changes it, because the modeling files use the
- * default of their norm. */
+/* The epsilon of the norms of latents where no config changes it, because the modeling file uses
+ * the default of its norm. */
 #define SP_LATENT_EPS 1e-6
 
 /* Gated delta-rule layers (SP_MIXER_DELTA_NET), or, without a rule, lightning attention. Value head
@@ -490,7 +494,7 @@ struct sp_config {
     struct sp_query_growth query_growth;
     struct sp_routing routing;
     bool silu_capped; /* the limit of a gate counts after its silu (Step 3.5) */
-    struct sp_latent_config latent;
+    struct sp_latent_config latent, other_latent;
     struct sp_index_config index;
     struct sp_compressed_config compressed;
     struct sp_delta_config delta; /* zero: no such layers */
@@ -557,6 +561,10 @@ SP_MUST_CHECK enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, 
 /* Dims of the value that an attention layer caches for each of its n_kv_heads; a key has
  * head_dim. */
 unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer);
+
+/* The sizes of a layer's latent attention. */
+const struct sp_latent_config *sp_config_latent(const struct sp_config *config,
+                                                const struct sp_layer_config *layer);
 
 /* The last layer with keys of its own among the layers with a window, or among those without one;
  * n_layers if there is none. */

@@ -170,15 +170,17 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
 /* n shared experts are one dense MLP of n times their width. */
 static enum sp_status read_shared(struct layer_rules *r, const char *key, struct sp_err *err)
 {
-    unsigned n = r->t->family->n_shared;
+    const char *width = r->t->family->expert_keys.shared_width;
+    unsigned n = r->t->family->n_shared, n_ffn = width ? r->n_shared_ffn : r->n_expert_ffn;
     enum sp_status st;
 
     if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n, err))) return st;
-    if (n && r->n_expert_ffn > SP_CAP_WIDTH / n) {
-        return sp_fail(err, SP_E_INPUT, "%s %u of %u are wider than %d", key, n, r->n_expert_ffn,
+    if (width && (st = sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn, err))) return st;
+    if (n && n_ffn > SP_CAP_WIDTH / n) {
+        return sp_fail(err, SP_E_INPUT, "%s %u of %u are wider than %d", key, n, n_ffn,
                        SP_CAP_WIDTH);
     }
-    r->n_shared_ffn = n * r->n_expert_ffn;
+    r->n_shared_ffn = n * n_ffn;
     return SP_OK;
 }
 

@@ -135,22 +135,6 @@ static enum sp_status read_ffn_width(unsigned *n_ffn, const struct sp_config_tex
     return SP_OK;
 }
 
-/* Checks keys that transformers does not read, because its block is as if they were true. */
-static enum sp_status check_block(const struct sp_config_text *t, struct sp_err *err)
-{
-    static const char *const keys[] = {"block_use_swiglu", "use_pos_enc"};
-    enum sp_status st;
-
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        bool on = true;
-        if ((st = sp_text_bool(t, keys[i], &on, err))) return st;
-        if (on) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", keys[i],
-                       t->family->name);
-    }
-    return SP_OK;
-}
-
 enum sp_status sp_config_read_short_conv(struct sp_config *out, const struct sp_config_text *t,
                                          struct sp_err *err)
 {
@@ -158,7 +142,10 @@ enum sp_status sp_config_read_short_conv(struct sp_config *out, const struct sp_
     enum sp_status st;
 
     if (!t->family->conv_layers) return SP_OK;
-    if ((st = check_block(t, err))) return st;
+    /* transformers does not read them, because its block is as if they were true. */
+    if ((st = sp_text_need(t, "block_use_swiglu", err)) ||
+        (st = sp_text_need(t, "use_pos_enc", err)))
+        return st;
     for (unsigned i = 0; t->family->adjusted_ffn && i < out->n_layers; i++)
         if ((st = read_ffn_width(&out->layers[i].n_ffn, t, err))) return st;
     if (sp_config_first_layer(out, SP_MIXER_SHORT_CONV) == out->n_layers) return SP_OK;
@@ -372,11 +359,9 @@ static enum sp_status check_sizes(const struct sp_latent_config *l, const struct
 static enum sp_status read_interleave(bool *out, const struct sp_config_text *t, struct sp_err *err)
 {
     static const char key[] = "rope_interleave";
-    bool always = t->family->latent->always_interleaved;
-    enum sp_status st = (always ? sp_text_bool : sp_text_flag)(t, key, out, err);
 
-    if (st || *out || !always) return st;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", key, t->family->name);
+    if (t->family->latent->always_interleaved) return sp_text_need(t, key, err);
+    return sp_text_flag(t, key, out, err);
 }
 
 /* moe_layer_freq is read by the original code of these families but not by transformers, so only 1,
@@ -473,7 +458,8 @@ enum sp_status sp_config_read_latent(struct sp_config *out, const struct sp_conf
         return st;
     if (l->value_dim == 0) l->value_dim = sizes->n_hidden / sizes->n_heads;
     if (l->value_dim == 0) return sp_fail(err, SP_E_INPUT, "heads of less than one dimension");
-    out->attention_scale = out->ropes[0].score_scale / sqrt((double)l->nope_dim + l->rope_dim);
+    l->scale = out->ropes[0].score_scale / sqrt((double)l->nope_dim + l->rope_dim);
+    if (l->norm_eps == 0) l->norm_eps = SP_LATENT_EPS;
     for (unsigned i = 0; i < out->n_layers; i++) {
         out->layers[i].n_kv_heads = 1;
         out->layers[i].head_dim = l->kv_rank + l->rope_dim;

@@ -109,3 +109,12 @@ enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, c
 
     return sp_json_get_string(holder, key, out, err);
 }
+
+enum sp_status sp_text_need(const struct sp_config_text *t, const char *key, struct sp_err *err)
+{
+    bool on = true;
+    enum sp_status st = sp_text_bool(t, key, &on, err);
+
+    if (st || on) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", key, t->family->name);
+}

@@ -58,6 +58,10 @@ SP_MUST_CHECK enum sp_status sp_text_flag(const struct sp_config_text *t, const 
 SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
                                             const char **out, struct sp_err *err);
 
+/* Returns SP_E_UNSUPPORTED if the key is false. */
+SP_MUST_CHECK enum sp_status sp_text_need(const struct sp_config_text *t, const char *key,
+                                          struct sp_err *err);
+
 /* Reads a member of one object as unsigned; *out is unchanged if it is missing or null. */
 SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
                                                 unsigned min, unsigned max, unsigned *out,

@@ -77,6 +77,7 @@ struct sp_expert_keys {
     const char *dense;          /* number of layers at the start that have no experts */
     const char *last;           /* last layer with experts; -1: the last layer of the model */
     const char *shared;         /* number of shared experts, which become one dense MLP */
+    const char *shared_width;   /* of a shared expert: that of the others */
     const char *parallel_width; /* of a dense MLP in parallel to the experts; 0: none */
     const char *types;          /* "dense" or "sparse" for each layer */
     const char *scale;          /* factor of the expert weights: routed_scaling_factor */

@@ -177,6 +177,9 @@ bool sp_source_is_skipped(const char *name)
         "audio_tokenizer.",
         "connector.",
         "vit_large_projector.",
+        "vision_encoder.",
+        "audio_encoder.",
+        "audio_adapter.",
     };
     /* Last parts of names. */
     static const char buffers[] =

@@ -101,7 +101,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
                                     struct sp_err *err)
 {
     const struct sp_layer_config *l = &c->layers[i];
-    const struct sp_latent_config *a = &c->latent;
+    const struct sp_latent_config *a = sp_config_latent(c, l);
     const uint64_t hidden = c->n_hidden, input = l->reads_pair ? 2 * hidden : hidden;
     const uint64_t heads = l->n_heads, q_rank = a->q_rank, kv_rank = a->kv_rank;
     const uint64_t q_input = a->gated ? 2 * q_rank : q_rank;
@@ -141,6 +141,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, latent, {kv_a, hidden}},
         {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, latent && c->qkv_bias, {kv_a}},
         {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, latent, {kv_rank}},
+        {"self_attn.k_rope_norm.weight", SP_ROLE_NORM, latent && a->key_norm, {a->rope_dim}},
         {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
         {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
         {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_index * index_dim, q_rank}},

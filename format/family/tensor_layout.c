@@ -260,13 +260,14 @@ enum sp_status sp_layout_index_heads(const struct sp_alias_source *s)
     const struct sp_config *c = s->match->config;
 
     if (!c->index.rows_paired) return sp_layout_whole(s);
-    return take_heads(s, s->spec->shape, s->spec->rank, c->index.head_dim, 0, c->latent.rope_dim);
+    return take_heads(s, s->spec->shape, s->spec->rank, c->index.head_dim, 0,
+                      sp_config_latent(c, s->layer)->rope_dim);
 }
 
 /* Heads whose last rope_dim rows rotate, after n_before rows that do not. */
 static enum sp_status take_tails(const struct sp_alias_source *s, uint64_t n_before)
 {
-    const struct sp_latent_config *c = &s->match->config->latent;
+    const struct sp_latent_config *c = sp_config_latent(s->match->config, s->layer);
 
     if (!c->rows_paired) return sp_layout_whole(s);
     return take_heads(s, s->spec->shape, s->spec->rank, n_before + c->rope_dim, n_before,
@@ -275,17 +276,19 @@ static enum sp_status take_tails(const struct sp_alias_source *s, uint64_t n_bef
 
 enum sp_status sp_layout_query_tails(const struct sp_alias_source *s)
 {
-    return take_tails(s, s->match->config->latent.nope_dim);
+    return take_tails(s, sp_config_latent(s->match->config, s->layer)->nope_dim);
 }
 
 enum sp_status sp_layout_key_tail(const struct sp_alias_source *s)
 {
-    return take_tails(s, s->match->config->latent.kv_rank);
+    uint64_t rope = sp_config_latent(s->match->config, s->layer)->rope_dim;
+
+    return take_tails(s, s->spec->shape[0] - rope);
 }
 
 enum sp_status sp_layout_latent_keys(const struct sp_alias_source *s)
 {
-    const struct sp_latent_config *c = &s->match->config->latent;
+    const struct sp_latent_config *c = sp_config_latent(s->match->config, s->layer);
     uint64_t n_heads = s->layer->n_heads, head = (uint64_t)c->nope_dim + c->value_dim;
     uint64_t shape[2] = {n_heads * head, c->kv_rank};
     struct sp_row_span span = sp_rows(0, n_heads * c->kv_rank, c->nope_dim);
@@ -297,7 +300,7 @@ enum sp_status sp_layout_latent_keys(const struct sp_alias_source *s)
 
 enum sp_status sp_layout_latent_values(const struct sp_alias_source *s)
 {
-    const struct sp_latent_config *c = &s->match->config->latent;
+    const struct sp_latent_config *c = sp_config_latent(s->match->config, s->layer);
     uint64_t n_heads = s->layer->n_heads, head = (uint64_t)c->nope_dim + c->value_dim;
     uint64_t shape[2] = {n_heads * head, c->kv_rank};
 

@@ -30,27 +30,38 @@ static unsigned most_heads(const struct sp_config *config)
     return n;
 }
 
+static unsigned larger(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
 enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_latent_config *c = &ws->model->config.latent;
+    const struct sp_latent_config *other = &ws->model->config.other_latent;
+    struct sp_latent_config c = ws->model->config.latent;
     unsigned n_heads = most_heads(&ws->model->config);
     struct sp_latent_attention_scratch *s = NULL;
     enum sp_status st;
     size_t rows;
 
-    if (c->kv_rank == 0) return SP_OK;
+    if (c.kv_rank == 0) return SP_OK;
+    c.kv_rank = larger(c.kv_rank, other->kv_rank);
+    c.q_rank = larger(c.q_rank, other->q_rank);
+    c.nope_dim = larger(c.nope_dim, other->nope_dim);
+    c.rope_dim = larger(c.rope_dim, other->rope_dim);
+    c.value_dim = larger(c.value_dim, other->value_dim);
     if (!sp_mul(&rows, ws->max_rows, n_heads))
         return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
     if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->latent_attention = s;
-    s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);
-    s->ld_values = sp_matrix_ld(c->value_dim);
-    if (c->q_rank && (st = sp_arena_acts(&ws->memory, &s->q_latent, ws->max_rows,
-                                         (c->gated ? 2 : 1) * (size_t)c->q_rank, err)))
+    s->ld_queries = sp_matrix_ld((size_t)c.kv_rank + c.rope_dim);
+    s->ld_values = sp_matrix_ld(c.value_dim);
+    if (c.q_rank && (st = sp_arena_acts(&ws->memory, &s->q_latent, ws->max_rows,
+                                        (c.gated ? 2 : 1) * (size_t)c.q_rank, err)))
         return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->nope, rows, c->nope_dim, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->nope, rows, c.nope_dim, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->queries, rows, s->ld_queries, err))) return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->attended, rows, c->kv_rank, err))) return st;
+    if ((st = sp_arena_acts(&ws->memory, &s->attended, rows, c.kv_rank, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->values, rows, s->ld_values, err))) return st;
     return sp_arena_new(&ws->memory, &s->groups, n_heads, sizeof *s->groups, err);
 }
@@ -79,12 +90,14 @@ static void norm_and_rotate(void *context, size_t t, unsigned worker)
     const struct latent_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_vector *vector = ws->backend->vector;
-    float *latent = ws->k + t * ws->ld_kv, *low;
-    const float eps = (float)SP_LATENT_EPS;
+    float *latent = ws->k + t * ws->ld_kv, *key = latent + job->c->kv_rank, *low;
+    const float eps = (float)job->c->norm_eps;
 
     (void)worker;
     vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
-    rotate(job, t, latent + job->c->kv_rank);
+    if (job->c->key_norm)
+        vector->rms_norm(key, key, job->layer->latent.key_norm, job->c->rope_dim, eps);
+    rotate(job, t, key);
     if (job->c->q_rank == 0) return;
     low = ws->latent_attention->q_latent.x + t * ws->latent_attention->q_latent.ld;
     if (job->c->gated) memcpy(low + job->c->q_rank, low, job->c->q_rank * sizeof *low);
@@ -185,11 +198,10 @@ static void attend(const struct latent_job *job, const struct sp_kv *kv, size_t 
 {
     struct sp_workspace *ws = job->ws;
     struct sp_latent_attention_scratch *s = ws->latent_attention;
-    const struct sp_config *config = &ws->model->config;
     struct sp_attention a = {
         .kv = kv,
         .n_heads = (unsigned)job->n_heads,
-        .scale = (float)config->attention_scale,
+        .scale = (float)job->c->scale,
         .q = s->queries + first * s->ld_queries,
         .ldq = s->ld_queries,
         .q_step = job->n * s->ld_queries,
@@ -210,7 +222,8 @@ static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_kv *kv = seq->decoder->keys[job->layer->config - ws->model->config.layers];
-    size_t n_chosen = ws->key_index ? ws->key_index->n_chosen : SIZE_MAX, n = seq->n;
+    bool indexed = ws->key_index && !job->layer->config->unindexed;
+    size_t n_chosen = indexed ? ws->key_index->n_chosen : SIZE_MAX, n = seq->n;
 
     if (seq->pos >= n_chosen)
         n = 0;
@@ -252,10 +265,12 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_latent_attention_scratch *s = ws->latent_attention;
     struct latent_job job = {.ws = ws,
                              .layer = l,
-                             .c = &ws->model->config.latent,
+                             .c = sp_config_latent(&ws->model->config, l->config),
                              .n = n,
                              .n_heads = l->config->n_heads};
 
+    s->nope.cols = job.c->nope_dim;
+    s->attended.cols = job.c->kv_rank;
     project(&job);
     store(&job);
     if (l->index.k.rows) sp_key_index_choose(ws, layer, n);

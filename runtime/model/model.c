@@ -290,7 +290,8 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 
 static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned i)
 {
-    const struct sp_latent_config *c = &b->model->config.latent;
+    const struct sp_config *config = &b->model->config;
+    const struct sp_latent_config *c = sp_config_latent(config, &config->layers[i]);
 
     bind_linear(b, &w->q_a, &w->q_bias, "@self_attn.q_a_proj", i);
     bind_matrix(b, &w->q_b, "@self_attn.q_b_proj.weight", i);
@@ -300,6 +301,7 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     bind_matrix(b, &w->v_b, "@self_attn.v_b_proj.weight", i);
     w->q_norm = bind_scaled(b, "@self_attn.q_a_layernorm.weight", i, c->q_rank, c->q_scale);
     w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
+    w->key_norm = bind_norm(b, "@self_attn.k_rope_norm.weight", i);
 }
 
 static void bind_compressor(struct binder *b, struct sp_compressor *w, const char *name, unsigned i)

@@ -34,6 +34,7 @@ struct sp_latent_weights {
     struct sp_matrix v_b; /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
     const float *q_bias, *kv_bias; /* of q_a and kv_a, or NULL */
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
+    const float *key_norm;         /* [rope_dim] of the shared key, or NULL */
 };
 
 /* What makes the entries of compressed attention, or the keys of its index. */

@@ -26,7 +26,7 @@ struct widths {
 /* Width of a layer's projected queries or of its attention output, whichever is larger. */
 static size_t width_of_heads(const struct sp_config *config, const struct sp_layer_config *l)
 {
-    const struct sp_latent_config *c = &config->latent;
+    const struct sp_latent_config *c = sp_config_latent(config, l);
     size_t query = c->nope_dim + c->rope_dim;
 
     if (c->kv_rank == 0) return (size_t)l->n_heads * l->head_dim;

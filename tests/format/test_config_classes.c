@@ -313,6 +313,20 @@ TEST(refusals)
         {"{\"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 1, \"mlp_layer_types\": "
          "[\"dense\"]}",
          "mlp_layer_types[0] is neither \"moe\" nor \"hash_moe\""},
+        {"{\"model_type\": \"dots3_note_text\", \"use_dsa\": false}",
+         "use_dsa false is not supported for dots3_note_text"},
+        {"{\"model_type\": \"dots3_note_text\", \"rope_scaling\": {\"rope_theta\": 1e4}}",
+         "one rotation of all layers, or a scaled one, is not supported for dots3_note_text"},
+        {"{\"model_type\": \"dots3_note_text\", \"per_layer_config\": {\"0\": {}}}",
+         "the sizes of layer 2 are not supported for dots3_note_text"},
+        {"{\"model_type\": \"dots3_note_text\", \"num_hidden_layers\": 3, \"qk_nope_head_dim\": "
+         "192, "
+         "\"per_layer_config\": {\"0\": {}, \"2\": {}}}",
+         "per_layer_config of layers without a window is not supported"},
+        {"{\"model_type\": \"dots3_note_text\", \"num_hidden_layers\": 4, \"qk_nope_head_dim\": "
+         "192, "
+         "\"per_layer_config\": {\"2\": {}, \"3\": {\"q_lora_rank\": 8}}}",
+         "layers with a window differ in their sizes"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -43,6 +43,22 @@ TEST(deepseek_v4)
     assert_true(c->layers[0].rope == 0 && c->layers[2].rope == 0 && c->layers[3].rope == 1);
 }
 
+/* A config as published, without text_config, layer_types and per_layer_config. */
+TEST(dots3_note)
+{
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"dots3_note\", \"num_hidden_layers\": 6, \"swa_head_dim\": 200, "
+        "\"swa_rope_theta\": 30000, \"moe_shared_expert_intermediate_size\": 100}");
+
+    config_assert_windows(c, "0,0,512,512,512,0");
+    config_assert_numbers(c->layers[1].n_heads, 128, c->layers[1].head_dim, 576,
+                          c->layers[2].n_heads, 64, c->layers[2].head_dim, 1032,
+                          c->layers[2].n_shared_ffn, 100, c->ropes[0].theta, 8e7);
+    config_assert_numbers(c->ropes[1].theta, 3e4, c->ropes[1].n_rot, 8, c->latent.scale,
+                          1 / sqrt(192), c->other_latent.scale, 1 / sqrt(200));
+    assert_true(c->layers[2].unindexed && !c->layers[5].unindexed);
+}
+
 /* A config of the first releases, without layer_types and rope_parameters. */
 TEST(modernbert)
 {
@@ -437,7 +453,7 @@ TEST(latent)
     config_assert_numbers(c->latent.kv_rank, 512, c->latent.q_rank, 768, c->latent.nope_dim, 192,
                           c->latent.rope_dim, 64, c->latent.value_dim, 256);
     assert_true(c->latent.rows_paired && !c->qkv_bias);
-    config_assert_numbers(c->ropes[0].n_rot, 64, c->ropes[0].theta, 1e6, c->attention_scale, 0.0625,
+    config_assert_numbers(c->ropes[0].n_rot, 64, c->ropes[0].theta, 1e6, c->latent.scale, 0.0625,
                           c->n_mtp_layers, 1, c->routing.law, SP_ROUTE_SIGMOID);
     assert_true(c->routing.corrected && c->routing.norm && !c->routing.groups_by_best);
     config_assert_near(c->routing.scale, 1.8);
@@ -455,9 +471,8 @@ TEST(latent)
     c = config_read_testdata("deepseek_v2_lite", NULL);
     assert_int_equal(c->latent.q_rank, 0);
     assert_true(c->latent.rows_paired);
-    config_assert_near(c->ropes[0].amplitude, 1); /* mscale equals mscale_all_dim, */
-    config_assert_near(c->attention_scale,
-                       0.114721386793); /* which scales the scores by its square */
+    config_assert_near(c->ropes[0].amplitude, 1);        /* mscale equals mscale_all_dim, */
+    config_assert_near(c->latent.scale, 0.114721386793); /* which scales the scores by its square */
     assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
     assert_true(!c->routing.norm && !c->routing.corrected);
     assert_int_equal(c->routing.n_groups, 0); /* greedy routing ignores groups */

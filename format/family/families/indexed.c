@@ -1,8 +1,10 @@
-/* DeepSeek-V3.2, GLM-5 and A.X K2: the layers of DeepSeek-V3 with an index that chooses keys. */
+/* DeepSeek-V3.2, GLM-5, A.X K2, HY 4 and dots 3: the layers of DeepSeek-V3 with an index that
+ * chooses keys. */
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,6 +142,134 @@ static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_tex
 
 static const char *const hy_v4_own_keys[] = {"swiglu_limit", NULL};
 
+/* ---- dots 3 ---- */
+
+static const struct sp_latent_family latent_dots3 = {
+    .defaults = {.kv_rank = 512,
+                 .q_rank = 1024,
+                 .nope_dim = 128,
+                 .value_dim = 128,
+                 .rows_paired = true,
+                 .key_norm = true},
+    .index = {.top_k = 2048, .n_heads = 64, .head_dim = 128, .rows_paired = true},
+    .always_interleaved = true,
+    .partial_of_head = true,
+};
+
+static const struct sp_alias dots3_aliases[] = {
+    {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
+    {"self_attn.k_rope_norm.weight", "self_attn.k_rope_only_layernorm.weight", sp_layout_key_tail,
+     0},
+    {0},
+};
+
+static const struct sp_key_name dots3_keys[] = {
+    {"swa_rope_theta", "rope_local_base_freq"},
+    {"moe_shared_expert_intermediate_size", "shared_experts_intermediate_size"},
+    {"sliding_window_size", "sliding_window"},
+    {0},
+};
+
+/* The sizes of a layer with a window: keys of the config with their defaults, or, without "swa_",
+ * members of the layer's entry in per_layer_config. */
+enum { HEADS, KV_HEADS, HEAD_DIM, Q_RANK, KV_RANK, NOPE, ROPE, VALUE, N_SIZES };
+
+static const struct {
+    const char *key;
+    unsigned standard;
+} window_sizes[N_SIZES] = {
+    {"swa_num_attention_heads", 64}, {"swa_num_key_value_heads", 64}, {"swa_head_dim", 256},
+    {"swa_q_lora_rank", 1024},       {"swa_kv_lora_rank", 1024},      {"swa_qk_nope_head_dim", 192},
+    {"swa_qk_rope_head_dim", 0},     {"swa_v_head_dim", 128},
+};
+
+static enum sp_status read_window_sizes(unsigned sizes[N_SIZES], const struct sp_config_text *t,
+                                        unsigned layer, struct sp_err *err)
+{
+    const struct sp_json *entries = sp_text_get(t, "per_layer_config"), *entry;
+    char number[16];
+    size_t n_read = 0;
+
+    snprintf(number, sizeof number, "%u", layer);
+    entry = sp_json_get(entries, number);
+    for (size_t i = 0; i < N_SIZES; i++) {
+        const char *key = window_sizes[i].key, *inner = key + strlen("swa_");
+        enum sp_status st;
+        if (entries == NULL) sizes[i] = window_sizes[i].standard;
+        n_read += sp_json_has(entry, inner);
+        st = entries ? sp_object_unsigned(entry, inner, 1, SP_CAP_WIDTH, &sizes[i], err)
+                     : sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &sizes[i], err);
+        if (st) return st;
+    }
+    if (sizes[ROPE] == 0 && sizes[HEAD_DIM] > sizes[NOPE])
+        sizes[ROPE] = sizes[HEAD_DIM] - sizes[NOPE];
+    if ((entry != NULL) == (entries != NULL) && sp_json_len(entry) == n_read &&
+        sizes[KV_HEADS] == sizes[HEADS] && sizes[HEADS] <= SP_CAP_HEADS && sizes[ROPE] &&
+        sizes[ROPE] % 2 == 0 && sizes[HEAD_DIM] == sizes[NOPE] + sizes[ROPE])
+        return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "the sizes of layer %u are not supported for %s", layer,
+                   t->family->name);
+}
+
+static void set_latents(struct sp_latent_config *l, const struct sp_config *c,
+                        const unsigned sizes[N_SIZES])
+{
+    l->q_rank = sizes[Q_RANK];
+    l->kv_rank = sizes[KV_RANK];
+    l->nope_dim = sizes[NOPE];
+    l->rope_dim = sizes[ROPE];
+    l->value_dim = sizes[VALUE];
+    l->norm_eps = c->norm_eps;
+    l->scale = 1 / sqrt((double)l->nope_dim + l->rope_dim);
+    l->q_scale = sqrt((double)c->n_hidden / l->q_rank);
+    l->kv_scale = sqrt((double)c->n_hidden / l->kv_rank);
+}
+
+static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *entries = sp_text_get(t, "per_layer_config");
+    const struct sp_json *rope = sp_text_get(t, "rope_parameters");
+    unsigned all[N_SIZES] = {sizes->n_heads,     sizes->n_kv_heads,  256,
+                             c->latent.q_rank,   c->latent.kv_rank,  c->latent.nope_dim,
+                             c->latent.rope_dim, c->latent.value_dim};
+    unsigned own[N_SIZES], before[N_SIZES], n_windows = 0;
+    enum sp_status st;
+
+    if ((st = sp_text_need(t, "use_dsa", err)) ||
+        (st = sp_text_need(t, "use_sliding_window", err)) ||
+        (st = sp_text_unsigned(t, "head_dim", 1, SP_CAP_WIDTH, &all[HEAD_DIM], err)))
+        return st;
+    set_latents(&c->latent, c, all);
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        if (l->window == 0) continue;
+        memcpy(own, all, sizeof own);
+        if ((st = read_window_sizes(own, t, i, err))) return st;
+        if (n_windows++ && memcmp(own, before, sizeof own) != 0)
+            return sp_fail(err, SP_E_UNSUPPORTED, "layers with a window differ in their sizes");
+        memcpy(before, own, sizeof own);
+        c->other_latent = c->latent;
+        set_latents(&c->other_latent, c, own);
+        l->n_heads = own[HEADS];
+        l->head_dim = own[KV_RANK] + own[ROPE];
+        l->other_latent = l->unindexed = true;
+        c->ropes[1].n_rot = own[ROPE];
+    }
+    if (entries && sp_json_len(entries) != n_windows) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "per_layer_config of layers without a window is not supported");
+    }
+    if (c->ropes[1].kind == SP_ROPE_DEFAULT && sp_json_len(sp_text_get(t, "rope_scaling")) == 0 &&
+        (sp_json_len(rope) == 0 || sp_json_get(rope, "sliding_attention")))
+        return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "one rotation of all layers, or a scaled one, is not supported for %s",
+                   t->family->name);
+}
+
+static const char *const dots3_own_keys[] = {"per_layer_config", NULL};
+
 const struct sp_family sp_families_indexed[] = {
     {
         .name = "deepseek_v32",
@@ -199,6 +329,33 @@ const struct sp_family sp_families_indexed[] = {
         .read_own = read_hy_v4,
         .own_keys = hy_v4_own_keys,
         .aliases = {hy_v4_aliases, sp_aliases_experts, sp_aliases_shared_experts,
+                    sp_aliases_latent},
+        .unread_layers = true,
+    },
+    {
+        .name = "dots3_note_text",
+        .architecture = "Dots3NoteForCausalLM",
+        .sizes = {152064, 5120, 13824, 46, 128, 128, 64, 524288, 0},
+        .norm_eps = 1e-5,
+        .theta = 8e7,
+        .local_theta = 5e4,
+        .rope_dicts = {"indexed_attention"},
+        .latent = &latent_dots3,
+        .windows = SP_WINDOWS_LISTED,
+        .layer_pattern = "ff(sssf)",
+        .window = 512,
+        .mlp_bias = SP_BIAS_NEVER,
+        .head_gate = true,
+        .expert_keys = {SP_V3_KEYS, .shared_width = "shared_experts_intermediate_size",
+                        .types = "mlp_layer_types"},
+        SP_EXPERT_SIZES(256, 8, 1536, 1, 1),
+        .n_shared_ffn = 1536,
+        .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1},
+        .reads = {.layer_types = true, SP_V3_READS},
+        .key_names = dots3_keys,
+        .read_own = read_dots3,
+        .own_keys = dots3_own_keys,
+        .aliases = {dots3_aliases, sp_aliases_experts, sp_aliases_shared_experts,
                     sp_aliases_latent},
         .unread_layers = true,
     },

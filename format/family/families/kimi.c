@@ -64,13 +64,9 @@ static const struct sp_key_name kimi_keys[] = {
 static enum sp_status read_kimi(struct sp_config *c, const struct sp_config_text *t,
                                 const struct sp_sizes *sizes, struct sp_err *err)
 {
-    bool unrotated = true;
-    enum sp_status st = sp_text_bool(t, "mla_use_nope", &unrotated, err);
-
     (void)c;
     (void)sizes;
-    if (st || unrotated) return st;
-    return sp_fail(err, SP_E_UNSUPPORTED, "mla_use_nope false is not supported for kimi_linear");
+    return sp_text_need(t, "mla_use_nope", err);
 }
 
 /* ---- Ling 3.0 ---- */
@@ -165,7 +161,6 @@ static enum sp_status read_glm5(struct sp_config *c, const struct sp_config_text
 {
     const struct sp_json *object = sp_text_get(t, "linear_attn_config");
     double limit = 10, floor = -5;
-    bool tail = true;
     enum sp_status st;
 
     (void)sizes;
@@ -177,12 +172,8 @@ static enum sp_status read_glm5(struct sp_config *c, const struct sp_config_text
         (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)) ||
         (st = sp_text_double(t, "linear_lower_bound", -1e3, -1e-6, &floor, err)) ||
         (st = sp_json_get_double(object, "gate_lower_bound", -1e3, -1e-6, &floor, err)) ||
-        (st = sp_text_bool(t, "index_kpool_always_select_tail", &tail, err)))
+        (st = sp_text_need(t, "index_kpool_always_select_tail", err)))
         return st;
-    if (!tail) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "index_kpool_always_select_tail false is not supported");
-    }
     c->delta.decay_floor = floor;
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].limits[0] = c->layers[i].limits[1] = limit;

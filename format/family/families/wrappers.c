@@ -13,6 +13,7 @@ const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("aria", "Aria", "aria_text", .any_text = false),
     WRAPPER("cohere2_vision", "Cohere2Vision", "cohere2", .any_text = true),
     WRAPPER("cohere_compass", "CohereCompass", "cohere_compass_text", .any_text = false),
+    WRAPPER("dots3_note", "Dots3Note", "dots3_note_text", .may_be_flat = true),
     WRAPPER("gemma3", "Gemma3", "gemma3_text", .any_text = false),
     WRAPPER("gemma3n", "Gemma3n", "gemma3n_text", .any_text = false),
     WRAPPER("gemma4", "Gemma4", "gemma4_text", .any_text = false),
