@@ -69,7 +69,7 @@ bool sp_config_is_recurrent(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++)
         if (config->layers[i].mixers & ~(unsigned)SP_MIXER_ATTENTION) return true;
-    return false;
+    return config->n_residual_taps != 0;
 }
 
 unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, const char *name)

@@ -97,6 +97,8 @@ struct sp_query_growth {
     unsigned offset;
     bool unrotated_only; /* in layers without rotary embedding (Llama 4) */
     bool power;          /* the factor is (1 + (p + offset) / from)^beta instead (Beam) */
+    bool smooth; /* in layers without a window it is 1 + beta ln(max(1, (p + offset) / from)),
+                    in others 1 (Inkling) */
 };
 
 /* One decoder layer. */
@@ -109,6 +111,7 @@ struct sp_layer_config {
     bool chunked;       /* it sees only keys of its own chunk of `window` positions (Llama 4) */
     bool window_before; /* the window counts keys before the forward pass only */
     int rope;           /* index into sp_config.ropes; -1: no rotation */
+    double score_scale; /* factor of the scores q.k; 0: attention_scale */
     unsigned repeats;   /* its weights are those of the layer so many before it; 0: its own */
     unsigned joins;     /* enum sp_join */
     int kv_source;      /* layer whose K/V this one reads, normally its own index; -1: the
@@ -302,6 +305,8 @@ struct sp_routing {
     double scale;      /* the weights are multiplied by this, after `norm` */
     double jitter;     /* of SP_ROUTE_NEAR */
     bool weighs_input; /* a weight multiplies the input of its expert, not the output (Llama 4) */
+    unsigned n_always; /* the last experts of a layer, which every row has beside those that are
+                          chosen; they count among the experts that a row uses (Inkling) */
 };
 
 enum sp_draft_kind {
@@ -503,14 +508,20 @@ struct sp_config {
     struct sp_mamba_config mamba;
     unsigned block_rank;   /* of the adapters of blocks (sp_layer_has_block); 0: none */
     bool block_adapts_qkv; /* q, k and v have adapters too */
-    unsigned n_conv_taps;  /* taps of the convolutions around sublayers (DFlash2); 0: none */
-    unsigned conv_group;   /* neighboring channels of them that share their dynamic taps */
-    bool shared_gate;      /* the dense MLP in parallel to the experts is gated (Qwen) */
-    unsigned n_latent;     /* width of what experts read and write, projected; 0: n_hidden */
-    bool expert_norms;     /* that MLP and the sum of the experts are each normed (Gemma 4) */
-    bool inner_norms;      /* the inputs of o_proj and down_proj are normed (BitNet) */
-    bool v_norm;           /* v is normed per head without weights (Gemma 4) */
-    bool layer_scalars;    /* each layer multiplies the residual stream by a scalar (Gemma 4) */
+    /* Taps of the causal convolutions of k, v and the outputs of both sublayers, to which what they
+     * convolve is added (Inkling); 0: there are none. */
+    unsigned n_residual_taps;
+    /* A query has weights of rel_dim profiles, whose sum at the distance of a key is added to the
+     * score: of distances below rel_extent, or below the window (Inkling). 0: there are none. */
+    unsigned rel_dim, rel_extent;
+    unsigned n_conv_taps; /* taps of the convolutions around sublayers (DFlash2); 0: none */
+    unsigned conv_group;  /* neighboring channels of them that share their dynamic taps */
+    bool shared_gate;     /* the dense MLP in parallel to the experts is gated (Qwen) */
+    unsigned n_latent;    /* width of what experts read and write, projected; 0: n_hidden */
+    bool expert_norms;    /* that MLP and the sum of the experts are each normed (Gemma 4) */
+    bool inner_norms;     /* the inputs of o_proj and down_proj are normed (BitNet) */
+    bool v_norm;          /* v is normed per head without weights (Gemma 4) */
+    bool layer_scalars;   /* each layer multiplies the residual stream by a scalar (Gemma 4) */
     /* The terms of residual adds, and the embedding, become (x + bias) * scale (ZAYA1). */
     bool affine_residuals;
     unsigned n_per_layer; /* width of the per-layer embeddings of tokens (Gemma 4 E); 0: none */

@@ -176,7 +176,8 @@ static const char without_effect[] =
     "scoring_func tie_word_embeddings top_k_experts topk_group use_routing_bias mlp_bias "
     "num_shared_expert block_auto_adjust_ff_dim num_hidden_layers num_target_layers "
     "attention_layers expansion_ratio learned_pos_emb norm_type summary_* attention_hidden_size "
-    "hybrid_layer_ids kv_channels num_query_groups "
+    "hybrid_layer_ids kv_channels num_query_groups number_of_conv_states rms_norm_eps_moe_gate "
+    "chain_hidden_post_norm "
     /* other modalities */
     "audio_* embd_layer image_* img_processor mm_tokens_per_image multimodal_projector_bias "
     "out_hidden_size projection_* projector_* spatial_merge_size video_* vision_* "

@@ -285,6 +285,7 @@ struct sp_family {
     const char *old_layers;       /* the same in old checkpoints; NULL: no other */
     const char *prefix;           /* of the text model in an exported checkpoint; NULL: "model." */
     const char *head;             /* name of the output matrix; NULL: "lm_head.weight" */
+    bool padded_head;             /* it may have a row for each row of the embedding */
     const char *unread;           /* tensors whose names begin so are ignored; or NULL */
     bool prediction_head;         /* a checkpoint may hold a built-in draft under mtp.* */
     bool prediction_layer;        /* it stores that draft as one more layer (GLM-4.5) */

@@ -69,6 +69,7 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
         "language_model.model.",
         "model.language_model.",
         "model.language_model.model.",
+        "model.llm.",
         "model.text_model.",
         "transformer.",
         "model.transformer.",
@@ -104,7 +105,7 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
 static void find_head(struct sp_tensor_match *m)
 {
     static const char *const names[] = {"lm_head.weight", "language_model.lm_head.weight",
-                                        "model.lm_head.weight"};
+                                        "model.lm_head.weight", "model.llm.unembed.weight"};
 
     if (m->family->head && sp_tensor_match_has(m, "", m->family->head))
         m->head_name = m->family->head;
@@ -166,6 +167,7 @@ bool sp_source_is_skipped(const char *name)
         "patch_merge_mlp.",
         "visual.",
         "audio_tower.",
+        "audio.",
         "embed_vision.",
         "embed_audio.",
         "image_newline",

@@ -125,6 +125,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool pool = index && c->index.pool, block = index && c->index.block;
     bool sum = index && !block; /* of the scores of heads */
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
+    const uint64_t extent = l->window ? l->window : c->rel_extent, taps = c->n_residual_taps;
+    bool relative = attention && c->rel_dim, convolved = attention && taps;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
         {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
@@ -179,6 +181,12 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
          {n_mixed, l->head_dim, (uint64_t)l->head_dim * c->cca.mix_kernel}},
         {"self_attn.conv_qk_grouped.bias", SP_ROLE_BIAS, cca, {mixed}},
         {"self_attn.key_scale", SP_ROLE_SMALL, cca, {l->n_kv_heads}},
+        {"self_attn.r_proj.weight", SP_ROLE_ATTENTION, relative, {heads * c->rel_dim, hidden}},
+        {"self_attn.rel_logits_proj.proj", SP_ROLE_SMALL, relative, {c->rel_dim, extent}},
+        {"self_attn.k_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {kv, 1, taps}},
+        {"self_attn.v_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {values, 1, taps}},
+        {"attn_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
+        {"mlp_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
     };
 
     return ADD(rows, (int)i);
@@ -299,6 +307,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     bool inner = dense && c->inner_norms && !c->norm_weightless;
     bool unit = dense && c->unit.init != 0;
     bool corrected = experts && c->routing.corrected && !l->hashes;
+    bool scaled = ffn && c->n_residual_taps;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const uint64_t r = c->routing.n_hidden;
     bool router_mlp = experts && r;
@@ -318,7 +327,9 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
         {"mlp.router.weight", SP_ROLE_ROUTER, experts, {choices, r ? r : hidden}},
         {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {choices}},
-        {"mlp.router.correction", SP_ROLE_SMALL, corrected, {choices}},
+        {"mlp.router.correction", SP_ROLE_SMALL, corrected, {choices - c->routing.n_always}},
+        {"mlp.router.global_scale", SP_ROLE_SMALL, experts && scaled, {1}},
+        {"mlp.global_scale", SP_ROLE_SMALL, dense && scaled, {1}},
         {"mlp.router.token_experts",
          SP_ROLE_INDEX,
          experts && l->hashes,

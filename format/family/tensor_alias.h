@@ -47,7 +47,7 @@ sp_layout_fn sp_layout_expert_gate_up;     /* [E, 2I, H]: gate, up rows per expe
 sp_layout_fn sp_layout_transposed;         /* [E, cols, rows] */
 sp_layout_fn sp_layout_transposed_gate_up; /* [E, H, 2I]: gate, up columns; parts 0, 1 */
 sp_layout_fn sp_layout_alternating_cols;   /* [E, H, 2I]: gate, up, gate, up, ...; parts 0, 1 */
-sp_layout_fn sp_layout_alternating_rows;   /* [E, 2I, H]: gate, up, gate, up, ...; parts 0, 1 */
+sp_layout_fn sp_layout_alternating_rows;   /* [.., 2I, H]: gate, up, gate, up, ...; parts 0, 1 */
 sp_layout_fn sp_layout_alternating_biases; /* [E, 2I]: gate, up, gate, up, ...; parts 0, 1 */
 sp_layout_fn sp_layout_each_head;          /* one vector per head, each in a source of its own */
 sp_layout_fn sp_layout_interleaved_heads;  /* neighboring rows of a head rotate together */

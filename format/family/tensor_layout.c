@@ -163,11 +163,12 @@ enum sp_status sp_layout_transposed_gate_up(const struct sp_alias_source *s)
     return take_each(s, shape, 3, span, shape[0], 2 * n);
 }
 
-/* Every other row of all experts. An expert has an even number of rows, so a step over the border
- * between two experts stays in the same part. */
-static struct sp_row_span every_other_row(const struct sp_alias_source *s, uint64_t n_cols)
+/* Every other row of a matrix, or of all experts: one has an even number of rows, so a step over
+ * the border between two experts stays in the same part. */
+static struct sp_row_span every_other_row(const struct sp_alias_source *s, uint64_t n_rows,
+                                          uint64_t n_cols)
 {
-    struct sp_row_span span = sp_rows(s->part, s->spec->shape[0] * s->spec->shape[1], n_cols);
+    struct sp_row_span span = sp_rows(s->part, n_rows, n_cols);
 
     span.step = 2;
     return span;
@@ -175,15 +176,18 @@ static struct sp_row_span every_other_row(const struct sp_alias_source *s, uint6
 
 enum sp_status sp_layout_alternating_rows(const struct sp_alias_source *s)
 {
-    const uint64_t *own = s->spec->shape, shape[3] = {own[0], 2 * own[1], own[2]};
+    const uint64_t *own = s->spec->shape;
+    const uint64_t matrix[2] = {2 * own[0], own[1]}, stack[3] = {own[0], 2 * own[1], own[2]};
 
-    return sp_tensor_match_take(s, shape, 3, every_other_row(s, own[2]));
+    if (s->spec->rank == 2)
+        return sp_tensor_match_take(s, matrix, 2, every_other_row(s, own[0], own[1]));
+    return sp_tensor_match_take(s, stack, 3, every_other_row(s, own[0] * own[1], own[2]));
 }
 
 enum sp_status sp_layout_alternating_cols(const struct sp_alias_source *s)
 {
     const uint64_t *own = s->spec->shape, shape[3] = {own[0], own[2], 2 * own[1]};
-    struct sp_row_span span = every_other_row(s, own[2]);
+    struct sp_row_span span = every_other_row(s, own[0] * own[1], own[2]);
 
     span.transposed = true;
     return sp_tensor_match_take(s, shape, 3, span);
@@ -191,9 +195,9 @@ enum sp_status sp_layout_alternating_cols(const struct sp_alias_source *s)
 
 enum sp_status sp_layout_alternating_biases(const struct sp_alias_source *s)
 {
-    uint64_t shape[2] = {s->spec->shape[0], 2 * s->spec->shape[1]};
+    const uint64_t *own = s->spec->shape, shape[2] = {own[0], 2 * own[1]};
 
-    return sp_tensor_match_take(s, shape, 2, every_other_row(s, 1));
+    return sp_tensor_match_take(s, shape, 2, every_other_row(s, own[0] * own[1], 1));
 }
 
 /* Rotating in the other direction is equal to exchanging the two rows of each pair. */

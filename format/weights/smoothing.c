@@ -153,7 +153,7 @@ static const char mixer_inputs[] =
     "self_attn.q_a_proj.weight self_attn.kv_a_proj_with_mqa.weight self_attn.gate_proj.weight "
     "self_attn.head_gate.weight self_attn.indexer.wk.weight input_gate.down_proj.weight "
     "self_attn.indexer.weights_proj.weight self_attn.indexer.pool_gate.weight "
-    "self_attn.indexer.q_proj.weight self_attn.kv_proj.weight "
+    "self_attn.indexer.q_proj.weight self_attn.kv_proj.weight self_attn.r_proj.weight "
     "self_attn.compressor.kv_proj.weight self_attn.compressor.gate_proj.weight "
     "self_attn.indexer.compressor.kv_proj.weight self_attn.indexer.compressor.gate_proj.weight "
     "linear_attn.in_proj_qkv.weight "

@@ -198,6 +198,20 @@ struct target {
     size_t step;
 };
 
+/* Adds the bias of query e to its scores of keys first..last-1 of the span at `start`. */
+static void add_relative(const struct run *run, const struct tile *tile, size_t e, float *s,
+                         size_t start, size_t first, size_t last)
+{
+    const struct sp_relative_bias *r = &run->job->relative;
+    const float *mix = r->mix + e / run->group * r->ld + query_head(run, tile, e) * r->dim;
+    size_t end = range_of(run, e)->last; /* the query is at end - 1 */
+
+    if (end > start + first + r->extent) first = end - r->extent - start;
+    const float *profile = r->profiles + (start + first + r->extent - end);
+    for (size_t i = 0; first < last && i < r->dim; i++, profile += r->extent)
+        run->vector->fma(s + first, profile, mix[i], last - first);
+}
+
 /* Computes the parts of queries i..i+n-1 of the tile, each of which has keys in the span. */
 static void attend_queries(const struct run *run, const struct tile *tile, struct worker *w,
                            size_t span, size_t i, size_t n, struct target to)
@@ -229,6 +243,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
                 s[k] += job->slopes_rounded ? sp_round_bf16(slope * (float)(start + k)) * job->scale
                                             : -(slope * (float)(row - start - k));
         }
+        if (job->relative.mix) add_relative(run, tile, tile->first + j, s, start, first, last);
         vector->softmax(s, first, last, &part->max, &part->sum);
     }
     type->weigh(to.parts[i * to.step].values, to.step * run->scratch->ld, scores, SP_SPAN,

@@ -15,6 +15,14 @@ struct sp_key_range {
     size_t first, last; /* first <= last; positions first..last-1, all stored */
 };
 
+/* What is added to a score by the distance of its key, d < extent: the sum of the profiles at d,
+ * weighed by what the query mixes. */
+struct sp_relative_bias {
+    const float *mix; /* [n_rows][ld]: [dim] of each query head; NULL: nothing is added */
+    size_t ld, dim, extent;
+    const float *profiles; /* [dim][extent], from the largest distance to 0 */
+};
+
 struct sp_attention {
     const struct sp_kv *kv;
     unsigned n_heads;   /* query heads; a multiple of kv->n_heads; head h reads kv head h / group */
@@ -26,6 +34,7 @@ struct sp_attention {
     /* The product of slope and position of the key, rounded to bfloat16, is added to q.k instead.
      */
     bool slopes_rounded;
+    struct sp_relative_bias relative;
     const float *q;     /* [n_rows][ldq] */
     size_t ldq, q_step; /* q_step: from one head of a row to the next; 0: heads are contiguous */
     float *out;         /* [n_rows][ld_out] */

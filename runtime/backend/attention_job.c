@@ -35,6 +35,10 @@ static void prepare_head(const struct sp_attention_heads *a, size_t t, size_t h,
 
 float sp_query_factor(const struct sp_query_growth *growth, size_t pos)
 {
+    if (growth->smooth) {
+        double steps = (double)(pos + growth->offset) / growth->from;
+        return (float)(1 + growth->beta * sp_log(steps > 1 ? steps : 1));
+    }
     if (growth->power)
         return (float)sp_pow(1 + (double)(pos + growth->offset) / growth->from, growth->beta);
     size_t steps = (pos + growth->offset) / (size_t)growth->from;
@@ -154,7 +158,7 @@ void sp_attention_job_prepare(const struct sp_attention_job *job, size_t n_queri
 static void attend_seq(const struct sp_attention_job *job, const struct sp_attention_seq *seq,
                        size_t first)
 {
-    const struct sp_attention a = {
+    struct sp_attention a = {
         .kv = seq->kv,
         .n_heads = job->n_heads / seq->kv->n_all_heads * seq->kv->n_heads,
         .scale = job->scale,
@@ -162,6 +166,7 @@ static void attend_seq(const struct sp_attention_job *job, const struct sp_atten
         .sinks = job->sinks,
         .slopes = job->slopes,
         .slopes_rounded = job->slopes_rounded,
+        .relative = job->relative,
         .q = job->heads.q + first * job->heads.ld_q,
         .ldq = job->heads.ld_q,
         .out = job->out->x + first * job->out->ld,
@@ -170,6 +175,7 @@ static void attend_seq(const struct sp_attention_job *job, const struct sp_atten
         .ranges = job->ranges + first,
     };
 
+    if (a.relative.mix) a.relative.mix += first * a.relative.ld;
     sp_attend(&a, job->heads.vector, job->backend->pool, job->scratch);
 }
 

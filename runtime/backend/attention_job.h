@@ -60,6 +60,7 @@ struct sp_attention_job {
     float scale, cap;                  /* as in struct sp_attention */
     const float *sinks, *slopes;
     bool slopes_rounded;
+    struct sp_relative_bias relative;
     /* Receives the attended rows; if it is coded, their codes, and perhaps no floats. */
     const struct sp_acts *out;
     struct sp_attention_scratch *scratch;

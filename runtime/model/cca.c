@@ -121,7 +121,7 @@ void sp_cca_run(struct sp_workspace *ws, unsigned layer, size_t n)
     sp_backend_product(ws->backend, s->input + s->n_before * s->ld + s->channels, s->ld,
                        &l->cca.delayed, NULL, &ws->hidden, n);
     sp_backend_rows(ws->backend, n, gather_row, &job);
-    sp_conv_history_run(ws, layer, s->input, s->ld, convolve_row, &job, &job.first);
+    sp_conv_history_run(ws, layer, 0, s->input, s->ld, convolve_row, &job, &job.first);
     sp_backend_multiply_heads(ws->backend, &mix, &s->taps, s->groups, s->n_heads, n);
     sp_backend_rows(ws->backend, n, mix_row, &job);
 }

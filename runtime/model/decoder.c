@@ -65,9 +65,11 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .window = sp_layer_reach(l),
             .max_rows = d->options.max_rows,
         };
-        /* A rank knows no slopes, no values of another size than keys, and no choice of keys. */
+        /* A rank knows no slopes or other biases, no values of another size than keys, no choice
+         * of keys, and no convolutions. */
         bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0 &&
-                     config->index.block == 0 && config->compressed.q_rank == 0;
+                     config->index.block == 0 && config->compressed.q_rank == 0 &&
+                     config->n_residual_taps == 0 && config->rel_dim == 0;
         struct sp_remote *remote = plain ? d->backend->remote : NULL;
         if ((st = sp_kv_open(&d->caches[i], remote, &options, err))) return st;
         if (config->compressed.q_rank && (st = sp_compressed_attention_open_caches(d, i, err)))

@@ -439,6 +439,8 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     sp_block_conv_before(ws, &l->attention_conv, job->n);
     run_mixers(job, layer);
     sp_block_conv_after(ws, &l->attention_conv);
+    if (l->residual_taps[SP_CONV_MIXER])
+        sp_residual_conv_run(ws, layer, SP_CONV_MIXER, ws->y, ws->ld_x, job->n);
     job->norm_out = l->attention_post;
     job->rates = l->rates[0];
     job->affine = l->affine[0];
@@ -448,7 +450,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
 }
 
 /* Adds the mixers' output to the residual stream and runs the MLP of a layer: y = its output. */
-static void run_mlp_sublayer(struct layer_job *job)
+static void run_mlp_sublayer(struct layer_job *job, unsigned layer)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
@@ -465,6 +467,8 @@ static void run_mlp_sublayer(struct layer_job *job)
     sp_block_conv_before(ws, &l->ffn_conv, job->n);
     run_ffn(job);
     sp_block_conv_after(ws, &l->ffn_conv);
+    if (l->residual_taps[SP_CONV_MLP])
+        sp_residual_conv_run(ws, layer, SP_CONV_MLP, ws->y, ws->ld_x, job->n);
     job->norm_out = l->ffn_post;
     job->rates = l->rates[1];
     job->affine = l->affine[1];
@@ -492,7 +496,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
 
     if (ws->altup) sp_altup_predict(ws, l, job->n);
     if (l->config->mixers) run_mixer_sublayer(job, layer);
-    if (l->config->n_ffn && !sp_layer_has_block(l->config)) run_mlp_sublayer(job);
+    if (l->config->n_ffn && !sp_layer_has_block(l->config)) run_mlp_sublayer(job, layer);
     if (ws->hyper)
         sp_hyper_write(ws, job->n);
     else

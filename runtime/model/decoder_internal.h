@@ -34,19 +34,21 @@ void sp_conv_history_reset(struct sp_conv_history *h);
  * n_before, per channel, in that order. taps: [n_before + 1][width]. */
 void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
                               float *y, const float *taps, const float *input, size_t ld, size_t t);
-/* Runs `row` for the rows of each sequence of the pass; *first = the first of them. input:
- * [n_before + rows of the pass][ld], the rows to convolve from row n_before on. Row i of a sequence
- * reads rows *first + i to *first + i + n_before, of which the first ones may be its history. That
- * overwrites the last rows of the sequence before. */
-void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, float *input, size_t ld,
-                         sp_pool_fn *row, void *job, size_t *first);
+/* Runs `row` for the rows of each sequence of the pass, by history `which` of a layer; *first = the
+ * first of them. input: [n_before + rows of the pass][ld], the rows to convolve from row n_before
+ * on. Row i of a sequence reads rows *first + i to *first + i + n_before, of which the first ones
+ * may be its history. That overwrites the last rows of the sequence before. */
+void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, unsigned which,
+                         float *input, size_t ld, sp_pool_fn *row, void *job, size_t *first);
 /* Commits n_more of the other rows. */
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 
 /* State of one layer with a recurrent mixer. */
 struct sp_recurrent {
-    struct sp_head_state heads;     /* of gated delta-rule and Mamba layers; else zero */
-    struct sp_conv_history history; /* inputs of the convolution */
+    struct sp_head_state heads; /* of gated delta-rule and Mamba layers; else zero */
+    /* Inputs of the convolution, or of k, v and the outputs of mixer and MLP, in that order, which
+     * the layer convolves (sp_config.n_residual_taps). */
+    struct sp_conv_history histories[SP_LAYER_CONVS];
 };
 
 /* Allocates the states of all layers in the decoder's memory; needs its workspace. */
@@ -59,7 +61,7 @@ void sp_recurrent_reset(struct sp_decoder *d);
 void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_committed);
 
 /* The committed state of a layer as spans of floats. */
-enum { SP_MAX_STATE_SPANS = 2 };
+enum { SP_MAX_STATE_SPANS = 1 + SP_LAYER_CONVS };
 struct sp_state_span {
     float *floats;
     size_t n;

@@ -188,7 +188,8 @@ static const float *selection_of_row(const struct route_job *job, size_t t, cons
     if (!grouped && !job->layer->router_correction) return scores;
     memcpy(selection, scores, count_choices(job) * sizeof *selection);
     if (job->layer->router_correction)
-        job->ws->backend->vector->add(selection, job->layer->router_correction, count_choices(job));
+        job->ws->backend->vector->add(selection, job->layer->router_correction,
+                                      count_choices(job) - routing->n_always);
     if (grouped) drop_groups(job, selection, e->group_selection + t * routing->n_groups);
     return selection;
 }
@@ -261,6 +262,7 @@ static void route_row(void *context, size_t t, unsigned worker)
     struct sp_experts_scratch *e = job->ws->experts;
     float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
     unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
+    unsigned n_always = job->ws->model->config.routing.n_always;
 
     (void)worker;
     score_experts(job, scores);
@@ -269,7 +271,10 @@ static void route_row(void *context, size_t t, unsigned worker)
         for (unsigned i = 0; i < k; i++)
             chosen[i] = (unsigned)row[i];
     } else {
-        find_best(chosen, k, selection_of_row(job, t, scores), count_choices(job));
+        find_best(chosen, k - n_always, selection_of_row(job, t, scores),
+                  count_choices(job) - n_always);
+        for (unsigned i = 0; i < n_always; i++)
+            chosen[k - n_always + i] = job->config->n_experts - n_always + i;
     }
     weigh_experts(job, weights, chosen, scores);
     sort_experts(chosen, weights, k);

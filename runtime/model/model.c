@@ -235,6 +235,45 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
     w->bias = bind_bias(b, "@conv.conv.bias", i);
 }
 
+/* Binds the convolutions that add what they convolve. */
+static void bind_residual(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    static const char *const names[SP_LAYER_CONVS] = {
+        "@self_attn.k_sconv.conv1d.weight", "@self_attn.v_sconv.conv1d.weight",
+        "@attn_sconv.conv1d.weight", "@mlp_sconv.conv1d.weight"};
+    const char *name = l->config->n_experts ? "@mlp.router.global_scale" : "@mlp.global_scale";
+    const float *scale = bind_bias(b, name, i);
+    size_t n = b->model->config.n_residual_taps, hidden = b->model->config.n_hidden;
+
+    for (size_t k = 0; k < SP_LAYER_CONVS; k++) {
+        size_t keys = (size_t)l->config->n_kv_heads * l->config->head_dim;
+        size_t width = k < SP_CONV_MIXER ? keys : hidden;
+        float *taps = bind_taps(b, names[k], i, width, n);
+        if (taps == NULL) return;
+        for (size_t j = 0; j < width; j++)
+            taps[(n - 1) * width + j] += 1;
+        for (size_t j = 0; k == SP_CONV_MLP && scale && j < n * width; j++)
+            taps[j] *= *scale;
+        l->residual_taps[k] = taps;
+    }
+}
+
+static void bind_relative(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    const struct sp_config *c = &b->model->config;
+    const float *stored = bind_bias(b, "@self_attn.rel_logits_proj.proj", i);
+    size_t extent = l->config->window ? l->config->window : c->rel_extent;
+    size_t n = c->rel_dim * extent;
+    float *profiles = NULL;
+
+    bind_matrix(b, &l->relative.mix, "@self_attn.r_proj.weight", i);
+    if (stored == NULL || b->status || (b->status = keep_vector(b, &profiles, n))) return;
+    for (size_t k = 0; k < n; k++)
+        profiles[k] = stored[k / extent * extent + extent - 1 - k % extent];
+    l->relative.profiles = profiles;
+    l->relative.extent = extent;
+}
+
 /* Folds the scales of x, B and C into the taps by which they are multiplied. */
 static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c, unsigned layer)
 {
@@ -647,6 +686,8 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_affine(b, &l->affine[0][1], "@post_attention_residual_scale.residual", i);
     bind_affine(b, &l->affine[1][0], "@post_mlp_residual_scale.hidden_states", i);
     bind_affine(b, &l->affine[1][1], "@post_mlp_residual_scale.residual", i);
+    bind_residual(b, l, i);
+    bind_relative(b, l, i);
     if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
     if (mixers & SP_MIXER_CCA) bind_cca(b, l, i);
     if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);

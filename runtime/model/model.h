@@ -132,6 +132,16 @@ struct sp_dspark_weights {
     const float *confidence_bias;
 };
 
+/* The convolutions that add what they convolve (sp_config.n_residual_taps). */
+enum sp_layer_conv { SP_CONV_KEYS, SP_CONV_VALUES, SP_CONV_MIXER, SP_CONV_MLP, SP_LAYER_CONVS };
+
+/* The bias by distance (sp_config.rel_dim). */
+struct sp_relative_weights {
+    struct sp_matrix mix;  /* [n_heads * rel_dim, H], or empty */
+    const float *profiles; /* [rel_dim][extent], from the largest distance to 0 */
+    size_t extent;
+};
+
 /* AltUp and LAuReL (runtime/model/altup.c). */
 struct sp_altup_weights {
     struct sp_matrix router, left, right; /* [n_streams, H], [rank, H], [H, rank] */
@@ -187,6 +197,10 @@ struct sp_layer {
     struct sp_matrix output_gate;  /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
     const float *output_gate_bias; /* [rows of output_gate], or NULL */
     struct sp_conv_weights attention_conv, ffn_conv;
+    /* [taps][channels], oldest first; the last one includes the addition, and those of the MLP the
+     * scale of its output. */
+    const float *residual_taps[SP_LAYER_CONVS];
+    struct sp_relative_weights relative;
     struct sp_latent_weights latent;         /* in place of k and v */
     struct sp_compressed_weights compressed; /* in place of q, k and v */
     struct sp_index_weights index;           /* empty: the layer has none */

@@ -31,13 +31,13 @@ void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_v
         vector->mul_add(y, taps + i * h->width, input + (t + i) * ld, h->width);
 }
 
-void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, float *input, size_t ld,
-                         sp_pool_fn *row, void *job, size_t *first)
+void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, unsigned which,
+                         float *input, size_t ld, sp_pool_fn *row, void *job, size_t *first)
 {
     *first = 0;
     for (size_t i = 0; i < ws->n_seqs; *first += ws->seqs[i++].n) {
         const struct sp_batch_seq *seq = &ws->seqs[i];
-        struct sp_conv_history *h = &seq->decoder->recurrent[layer].history;
+        struct sp_conv_history *h = &seq->decoder->recurrent[layer].histories[which];
         float *rows = input + *first * ld;
         for (size_t k = 0; k < h->n_before; k++)
             memcpy(rows + k * ld, h->rows + k * h->width, h->width * sizeof *rows);
@@ -67,10 +67,6 @@ static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
     size_t max_logged = d->options.max_logit_rows;
     enum sp_status st;
 
-    if (d->recurrent == NULL) {
-        st = sp_arena_new(&d->memory, &d->recurrent, config->n_layers, sizeof *d->recurrent, err);
-        if (st) return st;
-    }
     for (unsigned i = 0; i < config->n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
         if (!(config->layers[i].mixers & mixer)) continue;
@@ -80,10 +76,28 @@ static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
             if ((st = sp_head_state_init(&r->heads, &d->memory, &own, err))) return st;
             r->heads.rates = d->model->layers[i].mamba.rates;
         }
-        st = sp_conv_history_init(&r->history, &d->memory, n_before, max_logged, channels, err);
+        st =
+            sp_conv_history_init(&r->histories[0], &d->memory, n_before, max_logged, channels, err);
         if (st) return st;
     }
     return SP_OK;
+}
+
+/* Opens the histories of the convolutions that add what they convolve. */
+static enum sp_status open_residual(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        size_t keys = (size_t)l->n_kv_heads * l->head_dim;
+        for (size_t k = 0; k < SP_LAYER_CONVS && !st; k++)
+            st = sp_conv_history_init(&d->recurrent[i].histories[k], &d->memory,
+                                      config->n_residual_taps - 1, d->options.max_logit_rows,
+                                      k < SP_CONV_MIXER ? keys : config->n_hidden, err);
+    }
+    return st;
 }
 
 enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
@@ -91,9 +105,12 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
     const struct sp_config *config = &d->model->config;
     const struct sp_recurrent_scratch *delta = d->workspace->delta_net;
     const struct sp_recurrent_scratch *mamba = d->workspace->mamba;
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
-    if (delta) {
+    if (!sp_config_is_recurrent(config)) return SP_OK;
+    st = sp_arena_new(&d->memory, &d->recurrent, config->n_layers, sizeof *d->recurrent, err);
+    if (st == SP_OK && config->n_residual_taps) st = open_residual(d, err);
+    if (st == SP_OK && delta) {
         st = open_layers(d, SP_MIXER_DELTA_NET, &delta->sizes, config->delta.kernel - 1,
                          delta->channels, err);
     }
@@ -117,7 +134,8 @@ void sp_recurrent_reset(struct sp_decoder *d)
     for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
         if (r->heads.state) sp_head_state_reset(&r->heads);
-        if (r->history.rows) sp_conv_history_reset(&r->history);
+        for (size_t k = 0; k < SP_LAYER_CONVS; k++)
+            if (r->histories[k].rows) sp_conv_history_reset(&r->histories[k]);
     }
 }
 
@@ -127,7 +145,8 @@ void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
     size_t n_more = n_kept - d->n_committed;
 
     if (r && r->heads.state) sp_head_state_commit(&r->heads, n_more);
-    if (r && r->history.rows) sp_conv_history_commit(&r->history, n_more);
+    for (size_t k = 0; r && k < SP_LAYER_CONVS; k++)
+        if (r->histories[k].rows) sp_conv_history_commit(&r->histories[k], n_more);
 }
 
 size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
@@ -141,9 +160,9 @@ size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
         spans[n++] = (struct sp_state_span){r->heads.state,
                                             sizes->n_heads * sizes->value_dim * sizes->key_dim};
     }
-    if (r && r->history.rows) {
-        const struct sp_conv_history *h = &r->history;
-        spans[n++] = (struct sp_state_span){h->rows, h->n_before * h->width};
+    for (size_t k = 0; r && k < SP_LAYER_CONVS; k++) {
+        const struct sp_conv_history *h = &r->histories[k];
+        if (h->rows) spans[n++] = (struct sp_state_span){h->rows, h->n_before * h->width};
     }
     return n;
 }

@@ -73,8 +73,8 @@ void sp_recurrent_job_convolve(struct sp_recurrent_job *job, unsigned layer)
 {
     const struct sp_recurrent_scratch *s = job->scratch;
 
-    job->history = &job->ws->seqs[0].decoder->recurrent[layer].history;
-    sp_conv_history_run(job->ws, layer, s->input, s->ld, job->mix_row, job, &job->first);
+    job->history = &job->ws->seqs[0].decoder->recurrent[layer].histories[0];
+    sp_conv_history_run(job->ws, layer, 0, s->input, s->ld, job->mix_row, job, &job->first);
 }
 
 void sp_recurrent_job_scan(struct sp_recurrent_job *job, unsigned layer)

@@ -7,6 +7,7 @@
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/gated_norm.h"
 #include "runtime/model/key_index.h"
+#include "runtime/model/short_conv.h"
 #include "runtime/vector/fmath.h"
 
 #include <float.h>
@@ -39,6 +40,7 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .ld_kv = ws->ld_kv,
     };
 
+    if (c->query_growth.smooth && l->config->window) a.growth.beta = 0;
     if (l->config->rope < 0) {
         if (a.norm == SP_QK_ROTATED) a.norm = SP_QK_PLAIN;
         return a;
@@ -54,6 +56,7 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
 static struct sp_attention_job job_of(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &ws->model->layers[layer];
+    double scale = l->config->score_scale;
 
     for (size_t i = 0; i < ws->n_seqs; i++) {
         const struct sp_batch_seq *seq = &ws->seqs[i];
@@ -69,9 +72,11 @@ static struct sp_attention_job job_of(struct sp_workspace *ws, unsigned layer, s
         .stores = l->k.rows != 0,
         .seqs = ws->attention_seqs,
         .n_seqs = ws->n_seqs,
-        .scale = (float)ws->model->config.attention_scale,
+        .scale = (float)(scale != 0 ? scale : ws->model->config.attention_scale),
         .cap = (float)ws->model->config.attention_cap,
         .sinks = l->sinks,
+        .relative = {ws->mix, ws->ld_mix, ws->model->config.rel_dim, l->relative.extent,
+                     l->relative.profiles},
         .slopes = ws->model->slopes,
         .slopes_rounded = ws->model->config.alibi_rounded,
         .out = &ws->heads,
@@ -174,10 +179,11 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
          .scales = l->output_gate_scales,
          .y = ws->gate,
          .ldy = ws->ld_q},
+        {.w = &l->relative.mix, .y = ws->mix, .ldy = ws->ld_mix},
     };
     size_t n = 0;
 
-    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++)
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].w->rows) needed[n++] = all[i];
     return n;
 }
@@ -227,6 +233,21 @@ static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_
                                       sp_key_index_gather(ws, job->seqs[i].kv, t));
 }
 
+/* Makes q, k and v, convolves k and v, and scales what queries mix as the queries are scaled. */
+static void make_convolved(struct sp_workspace *ws, unsigned layer, struct sp_attention_job *job)
+{
+    const struct sp_query_growth *growth = &job->heads.growth;
+
+    sp_backend_multiply(ws->backend, job->products, job->n_products, job->acts, job->heads.n);
+    job->n_products = 0;
+    sp_residual_conv_run(ws, layer, SP_CONV_KEYS, ws->k, ws->ld_kv, job->heads.n);
+    sp_residual_conv_run(ws, layer, SP_CONV_VALUES, ws->v, ws->ld_kv, job->heads.n);
+    for (size_t t = 0; growth->beta != 0 && t < job->heads.n; t++)
+        ws->backend->vector->scale(ws->mix + t * ws->ld_mix,
+                                   sp_query_factor(growth, ws->positions[t]),
+                                   ws->model->layers[layer].relative.mix.rows);
+}
+
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &ws->model->layers[layer];
@@ -239,6 +260,7 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     job.products = products;
     job.n_products = list_products(ws, l, products);
     job.ranges = ws->ranges;
+    if (l->residual_taps[SP_CONV_KEYS]) make_convolved(ws, layer, &job);
     sp_backend_prepare(ws->backend, &ws->heads, &l->o);
     if (l->output_gate.rows || ws->model->config.inner_norms || l->index.k.rows)
         ws->heads.coded = false;

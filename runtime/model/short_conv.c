@@ -71,11 +71,57 @@ void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_short_conv_scratch *s = ws->short_conv;
     const struct sp_short_conv_weights *w = &ws->model->layers[layer].short_conv;
     struct conv_job job = {
-        .ws = ws, .w = w, .history = &ws->seqs[0].decoder->recurrent[layer].history};
+        .ws = ws, .w = w, .history = &ws->seqs[0].decoder->recurrent[layer].histories[0]};
 
     sp_backend_product(ws->backend, s->projected, s->ld, &w->in, w->in_bias, &ws->hidden, n);
     sp_backend_rows(ws->backend, n, gate_input_row, &job);
-    sp_conv_history_run(ws, layer, s->input, ws->ld_x, convolve_row, &job, &job.first);
+    sp_conv_history_run(ws, layer, 0, s->input, ws->ld_x, convolve_row, &job, &job.first);
     ws->heads.cols = w->out.cols;
     sp_backend_product(ws->backend, ws->y, ws->ld_x, &w->out, w->out_bias, &ws->heads, n);
+}
+
+/* ---- convolutions that add what they convolve ---- */
+
+/* One convolution of a pass. */
+struct residual_job {
+    struct sp_workspace *ws;
+    const struct sp_conv_history *history; /* of the first sequence, for its sizes */
+    const float *taps;
+    float *rows;
+    size_t ld, first; /* first: row of the current sequence */
+};
+
+static void copy_row(void *context, size_t t, unsigned worker)
+{
+    const struct residual_job *job = context;
+    const struct sp_conv_history *h = job->history;
+
+    (void)worker;
+    memcpy(job->ws->convolved + (h->n_before + t) * job->ws->ld_convolved, job->rows + t * job->ld,
+           h->width * sizeof *job->rows);
+}
+
+static void add_convolved_row(void *context, size_t i, unsigned worker)
+{
+    const struct residual_job *job = context;
+    const struct sp_workspace *ws = job->ws;
+
+    (void)worker;
+    sp_conv_history_convolve(job->history, ws->backend->vector,
+                             job->rows + (job->first + i) * job->ld, job->taps,
+                             ws->convolved + job->first * ws->ld_convolved, ws->ld_convolved, i);
+}
+
+void sp_residual_conv_run(struct sp_workspace *ws, unsigned layer, enum sp_layer_conv which,
+                          float *rows, size_t ld, size_t n)
+{
+    struct residual_job job = {.ws = ws,
+                               .history = &ws->seqs->decoder->recurrent[layer].histories[which],
+                               .taps = ws->model->layers[layer].residual_taps[which],
+                               .rows = rows,
+                               .ld = ld};
+
+    sp_backend_rows(ws->backend, n, copy_row, &job);
+    sp_conv_history_run(ws, layer, which, ws->convolved, ws->ld_convolved, add_convolved_row, &job,
+                        &job.first);
 }

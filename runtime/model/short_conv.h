@@ -1,8 +1,8 @@
-/* Gated short convolutions (LFM2). */
+/* Gated short convolutions (LFM2), and those that add what they convolve (Inkling). */
 #ifndef SP_RUNTIME_MODEL_SHORT_CONV_H
 #define SP_RUNTIME_MODEL_SHORT_CONV_H
 
-#include "format/base/err.h"
+#include "runtime/model/model.h"
 
 #include <stddef.h>
 
@@ -19,5 +19,9 @@ SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct 
 
 /* Sets ws->y to the output of the mixer for the n rows of ws->hidden. */
 void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n);
+
+/* Each row += its causal convolution, in a layer with `which`. rows: [n][ld] of the pass. */
+void sp_residual_conv_run(struct sp_workspace *ws, unsigned layer, enum sp_layer_conv which,
+                          float *rows, size_t ld, size_t n);
 
 #endif

@@ -147,6 +147,16 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_arena_rows(&ws->memory, &ws->k, rows, ws->ld_kv, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &ws->v, rows, ws->ld_kv, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &ws->up, rows, ws->ld_ffn, err))) return st;
+    if (config->rel_dim) {
+        ws->ld_mix = sp_matrix_ld((size_t)w.heads * config->rel_dim);
+        if ((st = sp_arena_rows(&ws->memory, &ws->mix, rows, ws->ld_mix, err))) return st;
+    }
+    if (config->n_residual_taps) {
+        ws->ld_convolved = ws->ld_x > ws->ld_kv ? ws->ld_x : ws->ld_kv;
+        if ((st = sp_arena_rows(&ws->memory, &ws->convolved, config->n_residual_taps - 1 + rows,
+                                ws->ld_convolved, err)))
+            return st;
+    }
     if (config->plain_mlp) {
         if ((st = sp_arena_rows(&ws->memory, &ws->ones, 1, ws->ld_ffn, err))) return st;
         for (size_t i = 0; i < ws->ld_ffn; i++)

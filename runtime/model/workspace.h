@@ -95,8 +95,11 @@ struct sp_workspace {
     float *k, *v;   /* [max_rows][ld_kv] */
     float *up;      /* [max_rows][ld_ffn] */
     float *gate;    /* [max_rows][ld_q] output gates of attention */
-    float *ones;    /* [ld_ffn] the factors of an MLP without a gate; NULL: all MLPs have gates */
-    size_t ld_x, ld_q, ld_kv, ld_ffn;
+    float *mix;     /* [max_rows][ld_mix] what queries mix (sp_relative_bias); NULL: no such bias */
+    /* [taps - 1 + max_rows][ld_convolved] input of convolutions that add what they convolve */
+    float *convolved;
+    float *ones; /* [ld_ffn] the factors of an MLP without a gate; NULL: all MLPs have gates */
+    size_t ld_x, ld_q, ld_kv, ld_ffn, ld_mix, ld_convolved;
     struct sp_acts hidden; /* [max_rows][H] normed rows, input of q, k, v, gate, up, head */
     struct sp_acts pairs;  /* [max_rows][2 H] embedding and hidden state, normed; the input of q, k,
                               v in a layer that reads pairs */

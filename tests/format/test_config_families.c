@@ -27,6 +27,25 @@ TEST(granite)
     assert_false(c->tied);
 }
 
+TEST(inkling)
+{
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 7, \"local_layer_ids\": [1, 6], "
+        "\"dense_mlp_idx\": 2, \"intermediate_size\": 40, \"dense_intermediate_size\": 96, "
+        "\"unpadded_vocab_size\": 200058, \"n_shared_experts\": 3}");
+
+    config_assert_windows(c, "0,512,0,0,0,0,512");
+    config_assert_numbers(c->n_vocab, 200058, c->n_inputs, 201024, c->layers[1].n_ffn, 96,
+                          c->layers[2].n_ffn, 40, c->layers[2].n_experts, 259,
+                          c->layers[2].n_experts_used, 9, c->layers[1].n_kv_heads, 16,
+                          c->layers[2].n_kv_heads, 8, c->layers[2].score_scale, 1.0 / 128);
+    assert_true(c->routing.n_always == 3 && c->layers[1].n_experts == 0);
+    assert_true(c->query_growth.beta == 0);
+
+    c = config_parsed("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 7}");
+    config_assert_windows(c, "512,512,512,512,512,0,512");
+}
+
 /* A config as transformers saves it, with one dict for each of the two rotations; the published one
  * is in testdata/families. */
 TEST(deepseek_v4)

@@ -53,23 +53,17 @@ uint64_t kv_digest(const struct sp_kv *kv, size_t first, size_t last)
     return chain.before;
 }
 
-static uint64_t history_digest(const struct sp_conv_history *h)
-{
-    return sp_hash64(h->rows, h->n_before * h->width * sizeof *h->rows);
-}
-
-/* The state after its committed rows, and the rows before the convolution. */
+/* The state after its committed rows, and the rows before convolutions. */
 static uint64_t recurrent_digest(struct sp_decoder *d, unsigned layer)
 {
     struct sp_recurrent *r = &d->recurrent[layer];
-    const struct sp_head_sizes *s = &r->heads.sizes;
-    uint64_t digests[2];
+    struct sp_state_span spans[SP_MAX_STATE_SPANS];
+    uint64_t digests[SP_MAX_STATE_SPANS] = {0};
+    size_t n = sp_recurrent_spans(d, layer, spans);
 
-    if (s->n_heads == 0) return history_digest(&r->history);
-    sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
-    digests[0] =
-        sp_hash64(r->heads.state, s->n_heads * s->value_dim * s->key_dim * sizeof *r->heads.state);
-    digests[1] = history_digest(&r->history);
+    if (r->heads.state) sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
+    for (size_t k = 0; k < n; k++)
+        digests[k] = sp_hash64(spans[k].floats, spans[k].n * sizeof *spans[k].floats);
     return sp_hash64(digests, sizeof digests);
 }
 
@@ -88,7 +82,7 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
         first = l->rate && kv->stride == 1 && len > l->rate ? (len / l->rate - 1) * l->rate : 0;
         digests[1] ^= kv_digest(kv, first, len / kv->stride) * k;
     }
-    if (d->recurrent && d->recurrent[layer].history.rows) digests[1] = recurrent_digest(d, layer);
+    if (d->recurrent) digests[1] = recurrent_digest(d, layer);
     return sp_hash64(digests, sizeof digests);
 }
 

@@ -43,6 +43,6 @@ extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_f
     sp_families_minimax[], sp_families_mistral[], sp_families_nemotron[], sp_families_olmo[],
     sp_families_phi[], sp_families_qwen[], sp_families_small[], sp_families_muse[],
     sp_families_sparse[], sp_families_llama4[], sp_families_gpt[], sp_families_gemma3n[],
-    sp_families_mimo[], sp_families_looped[], sp_families_deepseek_v4[];
+    sp_families_mimo[], sp_families_looped[], sp_families_deepseek_v4[], sp_families_inkling[];
 
 #endif

@@ -1,0 +1,233 @@
+/* Inkling: short convolutions of keys, values and the outputs of sublayers, a bias by distance that
+ * each query mixes, and shared experts that the router weighs like those that it chooses. */
+#include "format/base/affix.h"
+#include "format/config/config_text.h"
+#include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- config.json ---- */
+
+/* Layers with a window have heads of their own. They are listed by type or by number; by default
+ * every sixth layer has none. */
+static enum sp_status read_windows(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    const struct sp_json *types = sp_text_get(t, "layer_types");
+    const struct sp_json *local = sp_text_get(t, "local_layer_ids");
+    unsigned window = 512, heads = 64, kv = 16, dim = 128;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &window, err)) ||
+        (st = sp_text_unsigned(t, "swa_num_attention_heads", 1, SP_CAP_HEADS, &heads, err)) ||
+        (st = sp_text_unsigned(t, "swa_num_key_value_heads", 1, SP_CAP_HEADS, &kv, err)) ||
+        (st = sp_text_unsigned(t, "swa_head_dim", 2, SP_CAP_WIDTH, &dim, err)))
+        return st;
+    if (heads % kv != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "swa_num_attention_heads %u is not a multiple of swa_num_key_value_heads %u",
+                       heads, kv);
+    }
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        const char *type = sp_json_to_string(sp_json_at(types, i), NULL);
+        bool listed = false;
+        int64_t id;
+
+        for (size_t k = 0; k < sp_json_len(local); k++)
+            if (sp_json_to_i64(sp_json_at(local, k), &id) && id == i) listed = true;
+        if (type ? strcmp(type, "hybrid_sliding") == 0 : local ? listed : (i + 1) % 6 != 0) {
+            l->window = window;
+            l->n_heads = heads;
+            l->n_kv_heads = kv;
+            l->head_dim = dim;
+        }
+        l->score_scale = 1.0 / l->head_dim;
+    }
+    return SP_OK;
+}
+
+/* With dense_intermediate_size, intermediate_size is the width of an expert. Shared experts become
+ * experts that every row has. */
+static enum sp_status read_experts(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned dense = 0;
+    bool weighed = true;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(t, "dense_intermediate_size", 1, SP_CAP_WIDTH, &dense, err)) ||
+        (st = sp_text_bool(t, "shared_expert_sink", &weighed, err)))
+        return st;
+    if (!weighed)
+        return sp_fail(err, SP_E_UNSUPPORTED, "shared_expert_sink false is not supported");
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        unsigned n = l->n_shared_ffn / l->n_ffn;
+
+        if (dense) l->n_ffn = l->n_experts ? sizes->n_ffn : dense;
+        l->n_shared_ffn = 0;
+        if (l->n_experts == 0) continue;
+        c->routing.n_always = n;
+        l->n_experts += n;
+        l->n_experts_used += n;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned from = 0, n_outputs = sizes->n_vocab;
+    double width = 24, growth = 0.1;
+    enum sp_status st;
+
+    c->normed_input = true;
+    c->n_residual_taps = 4;
+    c->rel_dim = 16;
+    c->rel_extent = 1024;
+    if ((st = read_windows(c, t, err)) || (st = read_experts(c, t, sizes, err)) ||
+        (st = sp_text_unsigned(t, "conv_kernel_size", 1, 64, &c->n_residual_taps, err)) ||
+        (st = sp_text_unsigned(t, "d_rel", 1, SP_CAP_WIDTH, &c->rel_dim, err)) ||
+        (st = sp_text_unsigned(t, "rel_extent", 1, SP_CAP_WIDTH, &c->rel_extent, err)) ||
+        (st = sp_text_unsigned(t, "log_scaling_n_floor", 1, SP_CAP_POSITIONS, &from, err)) ||
+        (st = sp_text_double(t, "log_scaling_alpha", 0, 1e3, &growth, err)) ||
+        (st = sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width, err)) ||
+        (st = sp_text_unsigned(t, "unpadded_vocab_size", 1, SP_CAP_VOCAB, &n_outputs, err)))
+        return st;
+    if (n_outputs < c->n_vocab) c->n_vocab = n_outputs;
+    c->logit_scale = 1 / width;
+    c->query_growth = (struct sp_query_growth){
+        .beta = from ? growth : 0, .from = from, .offset = 1, .smooth = true};
+    return SP_OK;
+}
+
+static const struct sp_key_name inkling_keys[] = {
+    {"conv_kernel_size", "sconv_kernel_size"},
+    {"max_position_embeddings", "model_max_length"},
+    {0},
+};
+
+/* ---- tensors ---- */
+
+/* Places experts first..first+n-1 of a stack. */
+static enum sp_status place_experts(const struct sp_alias_source *s, const char *name, uint64_t n,
+                                    sp_layout_fn *layout)
+{
+    struct sp_alias_source some = *s;
+    uint64_t all = s->spec->shape[0];
+    enum sp_status st;
+
+    some.name = name;
+    s->spec->shape[0] = n;
+    st = layout(&some);
+    s->spec->shape[0] = all;
+    return st;
+}
+
+/* A stack of the experts that the router chooses, and then of the shared experts, which are in a
+ * tensor of their own. Published rows of gate and up alternate; transformers saves gate and up of
+ * the shared experts apart. */
+static enum sp_status layout_experts(const struct sp_alias_source *s)
+{
+    static const struct {
+        const char *end, *shared[2]; /* shared: of each part */
+        sp_layout_fn *layout, *shared_layout;
+    } stacks[] = {
+        {"experts.gate_up_proj",
+         {"shared_experts.gate_proj", "shared_experts.up_proj"},
+         sp_layout_expert_gate_up,
+         sp_layout_whole},
+        {"experts.down_proj", {"shared_experts.down_proj"}, sp_layout_whole, sp_layout_whole},
+        {"experts.w13_weight",
+         {"shared_experts.shared_w13_weight", "shared_experts.shared_w13_weight"},
+         sp_layout_alternating_rows,
+         sp_layout_alternating_rows},
+        {"experts.w2_weight",
+         {"shared_experts.shared_w2_weight"},
+         sp_layout_whole,
+         sp_layout_whole},
+    };
+    uint64_t n = s->match->config->routing.n_always;
+    char name[SP_SOURCE_NAME];
+    size_t i = 0;
+    enum sp_status st;
+
+    while (!sp_ends_with(s->name, stacks[i].end))
+        i++;
+    st = place_experts(s, s->name, s->spec->shape[0] - n, stacks[i].layout);
+    if (st || n == 0) return st;
+    snprintf(name, sizeof name, "%.*s%s", (int)(strlen(s->name) - strlen(stacks[i].end)), s->name,
+             stacks[i].shared[s->part]);
+    return place_experts(s, name, n, stacks[i].shared_layout);
+}
+
+/* The names of transformers, and then the published ones. */
+static const struct sp_alias inkling_aliases[] = {
+    {"embed_tokens.weight", NULL, NULL, 0},
+    {"embed_tokens.weight", "embed.weight", NULL, 0},
+    {"embed_norm.weight", "embed_tokens.embed_norm.weight", NULL, 0},
+    {"embed_norm.weight", NULL, NULL, 0},
+    {"input_layernorm.weight", NULL, NULL, 0},
+    {"input_layernorm.weight", "attn_norm.weight", NULL, 0},
+    {"post_attention_layernorm.weight", NULL, NULL, 0},
+    {"post_attention_layernorm.weight", "mlp_norm.weight", NULL, 0},
+    {"self_attn.*", NULL, NULL, 0},
+    {"self_attn.q_proj.weight", "attn.wq_du.weight", NULL, 0},
+    {"self_attn.k_proj.weight", "attn.wk_dv.weight", NULL, 0},
+    {"self_attn.v_proj.weight", "attn.wv_dv.weight", NULL, 0},
+    {"self_attn.r_proj.weight", "attn.wr_du.weight", NULL, 0},
+    {"self_attn.o_proj.weight", "attn.wo_ud.weight", NULL, 0},
+    {"self_attn.k_sconv.conv1d.weight", "attn.k_sconv.weight", NULL, 0},
+    {"self_attn.v_sconv.conv1d.weight", "attn.v_sconv.weight", NULL, 0},
+    {"self_attn.*", "attn.*", NULL, 0},
+    {"attn_sconv.conv1d.weight", NULL, NULL, 0},
+    {"attn_sconv.conv1d.weight", "attn_sconv.weight", NULL, 0},
+    {"mlp_sconv.conv1d.weight", NULL, NULL, 0},
+    {"mlp_sconv.conv1d.weight", "mlp_sconv.weight", NULL, 0},
+    {"mlp.gate_proj.weight", NULL, NULL, 0},
+    {"mlp.gate_proj.weight", "mlp.w13_dn.weight", sp_layout_alternating_rows, 0},
+    {"mlp.up_proj.weight", NULL, NULL, 0},
+    {"mlp.up_proj.weight", "mlp.w13_dn.weight", sp_layout_alternating_rows, 1},
+    {"mlp.down_proj.weight", NULL, NULL, 0},
+    {"mlp.down_proj.weight", "mlp.w2_md.weight", NULL, 0},
+    {"mlp.router.correction", "mlp.gate.e_score_correction_bias", NULL, 0},
+    {"mlp.router.correction", "mlp.gate.bias", NULL, 0},
+    {"mlp.router.*", "mlp.gate.*", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.w13_weight", layout_experts, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 1},
+    {"mlp.experts.up_proj.weight", "mlp.experts.w13_weight", layout_experts, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", layout_experts, 0},
+    {"mlp.experts.down_proj.weight", "mlp.experts.w2_weight", layout_experts, 0},
+    {0},
+};
+
+const struct sp_family sp_families_inkling[] = {
+    {
+        .name = "inkling_text",
+        .architecture = "InklingForCausalLM",
+        .sizes = {201024, 6144, 24576, 66, 64, 8, 128, 131072, 0},
+        .qk_norm = SP_QK_HEADS,
+        .unrotated = true,
+        .own_types = "hybrid hybrid_sliding",
+        .biases = SP_BIAS_NEVER,
+        .expert_keys = {.count = "n_routed_experts",
+                        .shared = "n_shared_experts",
+                        .dense = "dense_mlp_idx",
+                        .types = "mlp_layer_types",
+                        .scale = "route_scale"},
+        SP_EXPERT_SIZES(256, 6, 3072, 0, 2),
+        .routing = {SP_V3_ROUTING, .scale = 8},
+        .router_norm_fixed = true,
+        .reads = {.experts = true, .routed_scale = true},
+        .key_names = inkling_keys,
+        .read_own = read_inkling,
+        .aliases = {inkling_aliases},
+        .padded_head = true,
+        .unread = "model.mtp.",
+    },
+    {.name = NULL},
+};
