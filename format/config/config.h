@@ -87,6 +87,7 @@ enum sp_qk_norm {
     SP_QK_WHOLE,   /* over all heads of a token (OLMo 2) */
     SP_QK_ROTATED, /* per head with shared weights, after the rotation, if there is one (Hunyuan) */
     SP_QK_OWN,     /* a LayerNorm per head with weights of its own (Cohere) */
+    SP_QK_SHARED,  /* a LayerNorm per head with weights and a bias that all share (Persimmon) */
 };
 
 /* Queries at position p are multiplied by 1 + beta ln(1 + floor((p + offset) / from)) (Ministral

@@ -110,6 +110,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     const uint64_t q = heads * (kv_rank ? (uint64_t)a->nope_dim + a->rope_dim : l->head_dim);
     const uint64_t o = heads * (kv_rank ? a->value_dim : value);
     bool own = c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN; /* weights for every head */
+    bool shared = c->qk_norm == SP_QK_SHARED;
     bool attention = (l->mixers & SP_MIXER_ATTENTION) && !c->compressed.q_rank;
     bool latent = attention && kv_rank;
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
@@ -169,6 +170,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.o_proj.bias", SP_ROLE_BIAS, attention && c->o_bias, {hidden}},
         {"self_attn.q_norm.weight", SP_ROLE_NORM, norm, {l->head_dim * (own ? heads : 1)}},
         {"self_attn.k_norm.weight", SP_ROLE_NORM, norm && k, {own ? kv : l->head_dim}},
+        {"self_attn.q_norm.bias", SP_ROLE_BIAS, norm && shared, {l->head_dim}},
+        {"self_attn.k_norm.bias", SP_ROLE_BIAS, norm && k && shared, {l->head_dim}},
         {"self_attn.sinks", SP_ROLE_SMALL, sinks, {heads}},
         {"self_attn.inner_norm.weight", SP_ROLE_NORM, inner, {o}},
         {"self_attn.q_scale", SP_ROLE_SMALL, unit, {q}},

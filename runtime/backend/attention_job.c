@@ -9,28 +9,28 @@
 
 /* Norms one head of q or of k; `weight` is the weight of all heads. */
 static void norm_head(const struct sp_attention_heads *a, size_t h, float *head,
-                      const float *weight)
+                      const float *weight, const float *bias)
 {
-    if (a->norm == SP_QK_OWN) {
-        sp_center(head, head, a->head_dim);
-        weight += h * a->head_dim;
-    }
+    if (a->norm == SP_QK_OWN || a->norm == SP_QK_SHARED) sp_center(head, head, a->head_dim);
+    if (a->norm == SP_QK_OWN) weight += h * a->head_dim;
     if (a->unit)
         a->vector->l2_norm(head, head, a->head_dim, a->eps, 1);
     else
         a->vector->rms_norm(head, head, weight, a->head_dim, a->eps);
+    if (bias) a->vector->add(head, bias, a->head_dim);
 }
 
 /* Clamps, norms and rotates head h of row t of q or of k. */
 static void prepare_head(const struct sp_attention_heads *a, size_t t, size_t h, float *head,
-                         const float *weight)
+                         const float *weight, const float *bias)
 {
     size_t at = t * (a->n_rot / 2);
 
     if (a->limit != 0) sp_clamp(head, a->limit, a->head_dim);
-    if (a->norm == SP_QK_HEADS || a->norm == SP_QK_OWN) norm_head(a, h, head, weight);
+    if (a->norm == SP_QK_HEADS || a->norm == SP_QK_OWN || a->norm == SP_QK_SHARED)
+        norm_head(a, h, head, weight, bias);
     if (a->n_rot) a->vector->rope(head, a->cos + at, a->sin + at, a->n_rot);
-    if (a->norm == SP_QK_ROTATED) norm_head(a, h, head, weight);
+    if (a->norm == SP_QK_ROTATED) norm_head(a, h, head, weight, bias);
 }
 
 float sp_query_factor(const struct sp_query_growth *growth, size_t pos)
@@ -58,7 +58,7 @@ static void prepare_query(const struct sp_attention_heads *a, size_t h)
     for (size_t t = 0; t < a->n; t++) {
         float *head = a->q + t * a->ld_q + h * a->head_dim;
         add_bias(a, head, a->q_bias, h * a->head_dim, a->head_dim);
-        prepare_head(a, t, h, head, a->q_norm);
+        prepare_head(a, t, h, head, a->q_norm, a->q_norm_bias);
         if (a->q_scales) a->vector->mul(head, a->q_scales + h * a->head_dim, a->head_dim);
         if (a->growth.beta != 0)
             a->vector->scale(head, sp_query_factor(&a->growth, a->positions[t]), a->head_dim);
@@ -83,7 +83,7 @@ static void prepare_key(const struct sp_attention_heads *a, size_t h)
         add_bias(a, k, a->k_bias, h * a->head_dim, a->head_dim);
         add_bias(a, v, a->v_bias, h * a->value_dim, a->value_dim);
         prepare_value(a, v, k);
-        prepare_head(a, t, h, k, a->k_norm);
+        prepare_head(a, t, h, k, a->k_norm, a->k_norm_bias);
     }
 }
 

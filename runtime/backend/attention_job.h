@@ -20,10 +20,11 @@ struct sp_attention_heads {
     const struct sp_vector *vector; /* static */
     /* Biases of all heads, head 0 first; NULL: none, or the products added them. Borrowed. */
     const float *q_bias, *k_bias, *v_bias;
-    enum sp_qk_norm norm;         /* SP_QK_WHOLE: done for whole rows, not for heads */
-    const float *q_norm, *k_norm; /* [head_dim], or SP_QK_OWN: of all heads; borrowed */
-    const float *q_scales;        /* of all heads, after the rotation; NULL: none; borrowed */
-    bool unit;                    /* the norms make vectors of length 1 */
+    enum sp_qk_norm norm;                   /* SP_QK_WHOLE: done for whole rows, not for heads */
+    const float *q_norm, *k_norm;           /* [head_dim], or SP_QK_OWN: of all heads; borrowed */
+    const float *q_norm_bias, *k_norm_bias; /* [head_dim], or NULL; borrowed */
+    const float *q_scales; /* of all heads, after the rotation; NULL: none; borrowed */
+    bool unit;             /* the norms make vectors of length 1 */
     float eps;
     float limit;                /* q, k and v are clamped to it; 0: not */
     bool v_from_k;              /* v is k before its norm and rotation */

@@ -418,6 +418,8 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
+    l->q_norm_bias = bind_bias(b, "@self_attn.q_norm.bias", i);
+    l->k_norm_bias = bind_bias(b, "@self_attn.k_norm.bias", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
     l->o_norm = bind_norm(b, "@self_attn.inner_norm.weight", i);
     if (b->model->config.compressed.q_rank)

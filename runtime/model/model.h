@@ -182,6 +182,7 @@ struct sp_layer {
     const float *o_norm, *down_norm; /* [cols] of the inputs of o and down, or NULL */
     const float *hidden_norm;        /* [H] of the hidden state in a pair (config.reads_pair) */
     const float *q_norm, *k_norm;    /* [head_dim], or of all heads one after another */
+    const float *q_norm_bias, *k_norm_bias;         /* [head_dim], or NULL */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
     const float *gate_bias, *up_bias,
         *down_bias;                    /* [rows of the matrix], of all experts one after another */

@@ -21,6 +21,8 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .norm = c->qk_norm,
         .q_norm = l->q_norm,
         .k_norm = l->k_norm,
+        .q_norm_bias = l->q_norm_bias,
+        .k_norm_bias = l->k_norm_bias,
         .q_scales = l->q_scales,
         .unit = c->unit.init != 0,
         .eps = c->cca.kernel ? FLT_MIN : (float)c->norm_eps, /* CCA: lengths, which are exact */

@@ -32,7 +32,7 @@ static bool can_multiply(const struct sp_ranks *ranks, const struct sp_attention
     if (kv->n_all_heads % ranks->transport->n_ranks || kv->head_dim % SP_PANEL_ROWS) return false;
     if (job->n_products != 3 || p[0].y != h->q || p[1].y != h->k || p[2].y != h->v) return false;
     if (h->norm == SP_QK_WHOLE || h->norm == SP_QK_OWN || h->growth.beta != 0) return false;
-    if (h->q_scales) return false;
+    if (h->q_scales || h->q_norm_bias) return false;
     if ((h->q_norm == NULL) != (h->k_norm == NULL)) return false;
     for (size_t i = 0; i < job->n_products; i++)
         if (!sp_ranks_have(ranks, p[i].w)) return false;

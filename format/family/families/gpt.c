@@ -116,6 +116,17 @@ static const struct sp_alias outer_aliases[] = {
     {0},
 };
 
+static const struct sp_alias persimmon_aliases[] = {
+    {"norm.*", "final_layernorm.*", NULL, 0},
+    SP_ALIAS_QKV(".*", "self_attn.query_key_value.*", sp_layout_grouped_qkv),
+    {"self_attn.q_norm.*", "self_attn.q_layernorm.*", NULL, 0},
+    {"self_attn.k_norm.*", "self_attn.k_layernorm.*", NULL, 0},
+    {"self_attn.o_proj.*", "self_attn.dense.*", NULL, 0},
+    {"mlp.up_proj.*", "mlp.dense_h_to_4h.*", NULL, 0},
+    {"mlp.down_proj.*", "mlp.dense_4h_to_h.*", NULL, 0},
+    {0},
+};
+
 static const struct sp_alias neox_aliases[] = {
     {"embed_tokens.weight", "embed_in.weight", NULL, 0},
     {"norm.*", "final_layer_norm.*", NULL, 0},
@@ -410,6 +421,11 @@ const struct sp_family sp_families_gpt[] = {
         .attention_bias = true, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",
         .aliases = {neox_aliases, gguf_aliases}, .prefix = "gpt_neox.", .head = "embed_out.weight",
         .gguf = {.archs = {{.name = "gptneox"}}, .members = neox_members}),
+    GPT("persimmon", "PersimmonForCausalLM", read_switches,
+        .sizes = {262144, 4096, 16384, 36, 64, 0, 0, 16384, 0}, .norm_bias = true,
+        .qk_norm = SP_QK_SHARED, .qk_norm_key = "qk_layernorm", .qk_normed = true,
+        .partial_rotary = 0.5, .biases = SP_BIAS_ALWAYS, .activation = "relu2",
+        .aliases = {persimmon_aliases}),
     GPT("falcon", "FalconForCausalLM", read_falcon,
         .sizes = {65024, 4544, 18176, 32, 71, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,
         .norm_bias = true, .parallel_key = "parallel_attn", .ffn_key = "ffn_hidden_size",
