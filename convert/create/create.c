@@ -164,24 +164,26 @@ static enum sp_status note_head(struct sp_create_job *job, bool has_own, struct 
                        "have its tensors: no built-in draft",
                        target->path);
     }
-    if (!target->has_mtp) return SP_OK;
+    if (!target->has_mtp || !has_own) return SP_OK;
     return sp_warn(&job->warnings, err,
-                   has_own ? "%s: the draft that is named is used, and the built-in prediction "
-                             "head is left out"
-                           : "%s: the built-in prediction head becomes the draft",
+                   "%s: the draft that is named is used, and the built-in prediction head is left "
+                   "out",
                    target->path);
 }
 
-/* Opens the built-in prediction head as the draft. Without a Modelfile nobody asked for a draft,
- * and a head that is not supported is left out with a warning. */
+/* Opens the built-in prediction head as the draft. Nobody asked for it unless there is a type for
+ * drafts, so a head of unknown parts is left out with a warning. */
 static enum sp_status open_head(struct sp_create_job *job, const struct sp_create_options *options,
                                 struct sp_err *err)
 {
     struct sp_err why = {0};
     enum sp_status st = sp_source_open_mtp(&job->draft, &job->target, &why);
 
-    if (st == SP_OK) return SP_OK;
-    if (st != SP_E_UNSUPPORTED || options->from == NULL || options->draft_type != SP_DTYPE_NONE)
+    if (st == SP_OK) {
+        return sp_warn(&job->warnings, err, "%s: the built-in prediction head becomes the draft",
+                       job->target.path);
+    }
+    if ((st != SP_E_UNSUPPORTED && st != SP_E_INPUT) || options->draft_type != SP_DTYPE_NONE)
         return sp_fail_as(err, &why);
     job->has_draft = false;
     return sp_warn(&job->warnings, err, "%s: the built-in prediction head is left out: %s",

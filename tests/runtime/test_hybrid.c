@@ -554,6 +554,25 @@ TEST(head_becomes_draft)
     scratch_remove();
 }
 
+/* A head with a part that nobody knows is left out, unless a type is given for it. */
+TEST(unknown_head)
+{
+    struct handmade_options odd = varied;
+    struct warning_log warning_log;
+    struct sp_create_report report;
+    struct sp_err err;
+
+    odd.unknown = true;
+    assert_ok(create(handmade_modelfile(&odd, ""), &warning_log, SP_DTYPE_NONE, &report, &err));
+    assert_int_equal(report.n_tensors[SP_PART_DRAFT], 0);
+    assert_non_null(strstr(warning_log.warnings, "the built-in prediction head is left out"));
+    assert_null(strstr(warning_log.warnings, "becomes the draft"));
+    assert_int_equal(create(handmade_modelfile(&odd, ""), &warning_log, SP_Q8, &report, &err),
+                     SP_E_INPUT);
+    assert_non_null(strstr(err.text, "unexpected tensor \"mtp.unknown.weight\""));
+    scratch_remove();
+}
+
 /* Packing the parts of a packed file again gives the same bytes. */
 TEST(head_from_packed_file)
 {

@@ -169,6 +169,7 @@ static void head(struct writer *w, const struct handmade_options *how)
     vector(w, "mtp.layers.0.", "input_layernorm.weight", H, 0, varied);
     attention(w, "mtp.layers.0.", 0, scale);
     if (!how->no_ffn) mlp(w, "mtp.layers.0.", 0, scale);
+    if (how->unknown) vector(w, "mtp.", "unknown.weight", H, 0, varied);
 }
 
 /* Writes the file under construction, or `text` if w is NULL. */

@@ -13,6 +13,7 @@ struct handmade_options {
     bool
         converted; /* as mlx stores it: norms include the 1, convolutions are transposed, no head */
     bool no_ffn;   /* the head's layer has no MLP */
+    bool unknown;  /* the head has a tensor that nobody knows */
     bool marks_odd;   /* EAGLE-3: t2d contains an odd token instead of an even one */
     unsigned n_vocab; /* 0: HANDMADE_TOKENS; else a target and its head alone */
 };
