@@ -372,7 +372,8 @@ struct sp_draft_config {
     bool maps_tokens;         /* row i of the head is the target's token i + d2t[i] */
     bool taps_stated;         /* EAGLE-3, P-EAGLE: false if sp_config_fit_target finds the taps */
     bool features_normed;     /* EAGLE-3, P-EAGLE: one norm over all features before fc */
-    bool taps_normed;         /* EAGLE-3, P-EAGLE: one norm per tap before fc */
+    bool taps_normed;         /* EAGLE-3, P-EAGLE, Laguna's DFlash: one norm per tap before fc */
+    bool context_normed;      /* the context passes the input norm of each layer (Laguna) */
     bool normed_residual;     /* EAGLE-3, P-EAGLE: the residual stream begins normed */
     bool unnormed;            /* MTP: there is no norm before the head (ERNIE) */
     bool normed_output;       /* EAGLE-3, P-EAGLE, MTP: the next step reads the normed output */
@@ -531,7 +532,7 @@ struct sp_config {
     struct sp_hyper_config hyper;
     unsigned laurel_rank;  /* width of the matrices beside attention (Gemma 3n) */
     unsigned n_mtp_layers; /* layers of the built-in prediction head that the config states */
-    double mtp_limit;      /* of the factors of its SwiGLU; 0: none */
+    double mtp_limit;      /* of the factors of its SwiGLU; 0: as in the model; negative: none */
     bool mtp_windowed;     /* the layer of that head has a window */
     bool mtp_tables;       /* that head has an embedding and an output matrix of its own */
     bool tied;             /* the embedding matrix is the output matrix as well */

@@ -31,7 +31,7 @@ static const struct {
     {"DSparkDraftModel", NULL, SP_DRAFT_DSPARK},
     {LFM2_DSPARK, NULL, SP_DRAFT_DSPARK}, /* its layers have Qwen3's shape as well */
     {"*DSpark*", "DSpark variant", SP_DRAFT_NONE},
-    {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
+    {"DFlashLagunaForCausalLM", NULL, SP_DRAFT_DFLASH},
     {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
     {"DFlash*", "DFlash variant", SP_DRAFT_NONE},
     {"MuseGlimmerAssistantModel", NULL, SP_DRAFT_DFLASH},
@@ -161,12 +161,9 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
         {"use_swa", 0, SP_DRAFT_NONE},
         {"swa_window_size", 0, SP_DRAFT_NONE},
         {"sliding_window_non_causal", 0, SP_DRAFT_NONE},
-        {"sliding_windows", 0, SP_DRAFT_NONE},
         {"sample_from_anchor", 0, SP_DRAFT_DSPARK},
         {"one_based_layer_ids", 0, SP_DRAFT_NONE},
-        {"eagle_aux_hidden_state_layer_ids", 0, SP_DRAFT_NONE},
         {"aux_hidden_state_layer_ids", 0, SP_DRAFT_NONE},
-        {"gating", 0, SP_DRAFT_NONE},
         {"conv_kernel_size", 0, SP_DRAFT_DFLASH2},
         {"conv_group_size", 0, SP_DRAFT_DFLASH2},
         {"selector_rank", 0, SP_DRAFT_DFLASH2},
@@ -193,6 +190,8 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
         if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
     }
+    if (!is_trivial(sp_json_get(t->dflash, "gating"), 0))
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option gating");
     /* A DFlash draft always reads the target's hidden states. */
     aux = sp_json_get(sp_dflash_holder(t, "use_aux_hidden_state"), "use_aux_hidden_state");
     if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux)
@@ -359,6 +358,27 @@ static enum sp_status read_direction(struct sp_config *c, const struct sp_config
     return SP_OK;
 }
 
+/* Refuses lists that do not repeat what other keys state: the windows, and the taps as numbers of
+ * layer inputs. */
+static enum sp_status check_lists(const struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    static const char windows_key[] = "sliding_windows",
+                      taps_key[] = "eagle_aux_hidden_state_layer_ids";
+    const struct sp_json *windows = sp_json_get(t->root, windows_key);
+    const struct sp_json *taps = sp_json_get(sp_dflash_holder(t, taps_key), taps_key);
+    int64_t v;
+
+    for (unsigned i = 0; windows && i < c->n_layers; i++)
+        if (!sp_json_to_i64(sp_json_at(windows, i), &v) || v != c->layers[i].window)
+            return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", windows_key);
+    for (unsigned i = 0; taps && (i < c->draft.n_taps || i == 0); i++)
+        if (!sp_json_to_i64(sp_json_at(taps, i), &v) || c->draft.n_taps != sp_json_len(taps) ||
+            v != sp_tap_number(c->draft.taps[i]) + 1)
+            return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", taps_key);
+    return SP_OK;
+}
+
 /* Whether the row of the anchor gives a draft token as well. */
 static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_config_text *t,
                                      struct sp_err *err)
@@ -431,7 +451,8 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
         (st = sp_json_get_double(sp_dflash_holder(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap,
                                  err)) ||
         (st = read_dflash2(out, t, err)) || (st = sp_config_read_dspark(d, t, err)) ||
-        (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err)))
+        (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err)) ||
+        (st = check_lists(out, t, err)))
         return st;
     return warn_unknown(t, err);
 }

@@ -168,13 +168,15 @@ static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err
 }
 
 /* The layers of DFlash drafts have Qwen3's shape for every target, but may have other names. */
-static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
+static enum sp_status find_draft_family(struct sp_config_text *t, const char *architecture,
+                                        struct sp_err *err)
 {
     const char *type = "qwen3";
     enum sp_status st;
 
     if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
     if (sp_draft_is_eagle(t->draft)) return find_eagle3_family(t, err);
+    if (!t->speculators && (t->family = sp_family_by_architecture(architecture))) return SP_OK;
     if ((st = sp_text_string(t, "model_type", &type, err))) return st;
     if (strcmp(type, "qwen3") != 0 && strcmp(type, "muse_glimmer_assistant") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -200,7 +202,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     t.text = sp_json_get(root, "text_config");
     if ((st = read_architecture(&architecture, root, err))) return st;
     if ((st = sp_config_detect_draft(&t, err))) return st;
-    st = t.draft ? find_draft_family(&t, err) : find_family(&t, architecture, err);
+    st = t.draft ? find_draft_family(&t, architecture, err) : find_family(&t, architecture, err);
     if (st) return st;
     sp_family_resolve(&family, t.family);
     t.family = &family;

@@ -84,15 +84,19 @@ static enum sp_status settle_tables(struct sp_config *config, const struct sp_ta
     return settle_vocabulary(config, found, "dflash", err);
 }
 
-/* A dense MLP in place of experts is as wide as those of the first layers. */
-static void make_dense(struct sp_layer_config *l, const struct sp_config *config)
+/* The layer's MLP becomes that of the first layer with experts, or that without. */
+static void take_mlp(struct sp_layer_config *l, const struct sp_config *config, bool experts)
 {
+    l->n_experts = l->n_experts_used = l->n_shared_ffn = 0;
     for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].n_experts) continue;
-        l->n_ffn = config->layers[i].n_ffn;
+        const struct sp_layer_config *other = &config->layers[i];
+        if (experts != (other->n_experts != 0)) continue;
+        l->n_ffn = other->n_ffn;
+        l->n_experts = other->n_experts;
+        l->n_experts_used = other->n_experts_used;
+        if (experts) l->n_shared_ffn = other->n_shared_ffn;
         break;
     }
-    l->n_experts = l->n_experts_used = l->n_shared_ffn = 0;
 }
 
 /* A built-in prediction head is one layer with the shape of its model's last attention layer with
@@ -125,15 +129,18 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     config->draft.n_target_layers = config->n_layers;
     config->draft.target_hidden = config->n_hidden;
     config->delta = (struct sp_delta_config){0};
+    config->mamba = (struct sp_mamba_config){0};
+    config->hyper = (struct sp_hyper_config){0};
     config->draft.unnormed = family->prediction_unnormed;
     config->draft.normed_output =
         family->prediction_normed || !(family->prediction_layer || family->prediction_path);
     kept = config->layers[end - 1];
-    if (!found->mtp_experts && kept.n_experts) make_dense(&kept, config);
+    if (found->mtp_experts != (kept.n_experts != 0)) take_mlp(&kept, config, found->mtp_experts);
     *l = kept;
     l->kv_source = 0;
-    l->shares_index = false;
-    l->limits[0] = l->limits[1] = config->mtp_limit;
+    l->shares_index = l->unindexed = false;
+    if (config->mtp_limit != 0)
+        l->limits[0] = l->limits[1] = config->mtp_limit > 0 ? config->mtp_limit : 0;
     config->n_layers = 1;
     if (!found->mtp_ffn) l->n_ffn = l->n_shared_ffn = l->n_experts = l->n_experts_used = 0;
     return SP_OK;

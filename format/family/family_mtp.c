@@ -3,8 +3,8 @@
  * It is one decoder layer of its model's shape after a projection of [embedding, hidden state], and
  * uses the embedding and the output matrix of the model. Its names begin with mtp. (Qwen3.5), or
  * with a path of the family (MiMo), or it is stored as one more layer after the last one, with
- * copies of both tables (GLM-4.5). A tensor
- * that is not known is refused, because newer models have other parts there. */
+ * copies of both tables (GLM-4.5). A tensor that is not known is refused, because newer models have
+ * other parts there. */
 #include "format/family/family.h"
 
 #include "format/base/affix.h"
@@ -147,7 +147,8 @@ static enum sp_status match(struct sp_tensor_match *m)
 {
     enum sp_status st;
 
-    if ((st = check_layers(m)) || (st = settle(m))) return st;
+    if (m->only_layer == NULL && (st = check_layers(m))) return st;
+    if ((st = settle(m))) return st;
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
     for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++)
         if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
@@ -173,7 +174,8 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
     for (size_t i = 0; i < n; i++)
         if (is_of_head(tensors[i].name, prefix)) head[n_head++] = tensors[i];
     if ((st = sp_tensor_match_init(&m, head, n_head))) goto done;
-    if (strcmp(prefix, SP_MTP_PREFIX) != 0) sp_tensor_match_set_next_layer(&m);
+    if (strcmp(prefix, SP_MTP_PREFIX) != 0 || m.family->prediction_names)
+        sp_tensor_match_set_next_layer(&m);
     if ((st = match(&m))) goto done;
     *out = specs;
     memset(&specs, 0, sizeof specs);

@@ -38,13 +38,10 @@ enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
 
 void sp_tensor_match_set_next_layer(struct sp_tensor_match *m)
 {
-    static const struct sp_alias normed[] = {{"norm.weight", "final_layernorm.weight", NULL, 0},
-                                             {0}};
-
     m->only_layer = m->family->prediction_block ? m->family->prediction_block : "";
-    if (m->family->prediction_normed) m->aliases[m->n_aliases++] = normed;
     assert(m->n_aliases < sizeof m->aliases / sizeof m->aliases[0]);
-    m->aliases[m->n_aliases++] =
+    memmove(m->aliases + 1, m->aliases, m->n_aliases++ * sizeof *m->aliases);
+    m->aliases[0] =
         m->family->prediction_names ? m->family->prediction_names : sp_aliases_next_layer;
 }
 
@@ -156,12 +153,13 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
 static enum sp_status place_tap_norms(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     uint64_t width = m->config->draft.target_hidden;
-    char name[SP_SOURCE_NAME];
+    char name[SP_SOURCE_NAME], canonical[40];
     const struct sp_alias_source source = {m, spec, name, NULL, 0};
     enum sp_status st = SP_OK;
 
     for (unsigned i = 0; st == SP_OK && i < m->config->draft.n_taps; i++) {
-        snprintf(name, sizeof name, "%sfc_norm.%u.weight", m->prefix, i);
+        snprintf(canonical, sizeof canonical, "fc_norm.%u.weight", i);
+        sp_tensor_match_name(name, m, m->prefix, canonical);
         st = sp_tensor_match_take(&source, &width, 1, sp_rows(0, 1, width));
     }
     return st;

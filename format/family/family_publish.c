@@ -29,11 +29,11 @@ static void name_prediction_head(struct sp_tensor_match *m, char prefix[SP_SOURC
     const struct sp_family *family = sp_family_by_type(target->family);
 
     snprintf(prefix, SP_SOURCE_NAME, "%s", SP_MTP_PREFIX);
-    if (!family->prediction_layer && family->prediction_path == NULL) return;
-    snprintf(prefix, SP_SOURCE_NAME, "model.layers.%u.", target->n_layers);
+    if (family->prediction_layer)
+        snprintf(prefix, SP_SOURCE_NAME, "model.layers.%u.", target->n_layers);
     if (family->prediction_path)
         snprintf(prefix, SP_SOURCE_NAME, "model.%s", family->prediction_path);
-    sp_tensor_match_set_next_layer(m);
+    if (family->prediction_layer || family->prediction_names) sp_tensor_match_set_next_layer(m);
 }
 
 static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],

@@ -29,7 +29,7 @@ static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
              1u << SP_DRAFT_DSPARK},
         {"markov_head.", "a DSpark draft", 1u << SP_DRAFT_DSPARK},
         {"candidate_selector.", "a DFlash2 draft", 1u << SP_DRAFT_DFLASH2},
-        {"aux_hidden_norms.", "a Laguna draft", 0},
+        {"aux_hidden_norms.", "a Laguna draft", 1u << SP_DRAFT_DFLASH},
         {"pre_projection.", "a Gemma 4 assistant", 1u << SP_DRAFT_ASSISTANT},
     };
 

@@ -170,3 +170,11 @@ const struct sp_alias sp_aliases_next_layer[] = {
     {"norm.weight", "transformer.shared_head.norm.weight", NULL, 0}, /* Step */
     {0},
 };
+
+const struct sp_alias sp_aliases_next_final[] = {
+    {"fc.weight", "eh_proj.weight", NULL, 0},
+    {"pre_fc_norm_embedding.weight", "enorm.weight", NULL, 0},
+    {"pre_fc_norm_hidden.weight", "hnorm.weight", NULL, 0},
+    {"norm.weight", "final_layernorm.weight", NULL, 0},
+    {0},
+};

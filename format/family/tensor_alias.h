@@ -124,5 +124,6 @@ extern const struct sp_alias sp_aliases_mixer[];        /* every sublayer is cal
 extern const struct sp_alias sp_aliases_feed_forward[]; /* pre_ff_layernorm, feed_forward */
 /* A prediction head that is stored as one more layer: eh_proj, enorm, hnorm, shared_head. */
 extern const struct sp_alias sp_aliases_next_layer[];
+extern const struct sp_alias sp_aliases_next_final[]; /* final_layernorm instead of shared_head */
 
 #endif

@@ -309,7 +309,7 @@ size_t sp_decoder_state_size(const struct sp_decoder *d)
     return sum;
 }
 
-/* ---- EAGLE-3: hidden states of several target layers make the input of the draft's layer ---- */
+/* ---- hidden states of several target layers make the input of a draft ---- */
 
 struct fuse_job {
     struct sp_workspace *ws;
@@ -332,15 +332,21 @@ static void norm_features(void *context, size_t t, unsigned worker)
         ws->backend->vector->rms_norm(row + i, row + i, ws->model->feature_norm + i, part, eps);
 }
 
-void sp_decoder_fuse_features(struct sp_decoder *d, float *out, const float *features, size_t n)
+void sp_project_features(struct sp_workspace *ws, float *out, const float *features, size_t n)
 {
-    struct sp_workspace *ws = d->workspace;
     struct fuse_job job = {ws, features};
-    size_t h = ws->model->config.n_hidden;
 
     assert(n <= ws->max_rows);
     sp_backend_rows(ws->backend, n, norm_features, &job);
-    sp_backend_product(ws->backend, ws->y, ws->ld_x, &ws->model->fc, NULL, &ws->tapped, n);
+    sp_backend_product(ws->backend, out, ws->ld_x, &ws->model->fc, NULL, &ws->tapped, n);
+}
+
+void sp_decoder_fuse_features(struct sp_decoder *d, float *out, const float *features, size_t n)
+{
+    struct sp_workspace *ws = d->workspace;
+    size_t h = ws->model->config.n_hidden;
+
+    sp_project_features(ws, ws->y, features, n);
     for (size_t t = 0; t < n; t++)
         memcpy(out + t * h, ws->y + t * ws->ld_x, h * sizeof *out);
 }

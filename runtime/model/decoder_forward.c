@@ -653,14 +653,17 @@ void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
 void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t n, size_t pos)
 {
     struct sp_workspace *ws = d->workspace;
-    struct layer_job job = {.ws = ws, .n = n, .norm_in = d->model->hidden_norm};
-    size_t width = d->model->fc.cols;
+    bool normed = d->model->config.draft.context_normed;
+    struct layer_job job = {
+        .ws = ws, .n = n, .norm_in = d->model->hidden_norm, .stream_scale = normed ? 1 : 0};
 
     begin_single(d, n, pos, n);
-    for (size_t t = 0; t < n; t++)
-        memcpy(ws->tapped.x + t * ws->tapped.ld, features + t * width, width * sizeof(float));
-    sp_backend_product(ws->backend, ws->x, ws->ld_x, &d->model->fc, NULL, &ws->tapped, n);
+    sp_project_features(ws, ws->x, features, n);
     sp_backend_rows(ws->backend, n, norm_row, &job);
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+    job.stream_scale = 0;
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        job.norm_in = d->model->layers[i].input_norm;
+        if (normed) sp_backend_rows(ws->backend, n, norm_row, &job);
         sp_self_attention_store_keys(ws, i, n);
+    }
 }

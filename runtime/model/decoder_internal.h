@@ -94,6 +94,9 @@ struct sp_decoder {
     size_t first_logits; /* row of the workspace's logits where the decoder's begin */
 };
 
+/* out = fc of n rows of features, [n][fc.cols], which a draft may norm first. out: rows of the
+ * workspace, ld_x apart. */
+void sp_project_features(struct sp_workspace *ws, float *out, const float *features, size_t n);
 /* out = the final norm of row t of the pass's residual stream. */
 void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t);
 /* Computes the logits that the sequences of the pass need, in the order of the sequences. */

@@ -207,6 +207,7 @@ TEST(pairs)
     pair(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash");
     pair(TESTDATA "/tiny/target", TESTDATA "/tiny/ar");
     pair(TESTDATA "/families/lfm2", TESTDATA "/families/lfm2/dspark");
+    pair(TESTDATA "/families/laguna", TESTDATA "/families/laguna/dflash");
     for (size_t i = 0; i < sizeof drafts / sizeof drafts[0]; i++) {
         snprintf(draft, sizeof draft, TESTDATA "/speculators/%s", drafts[i]);
         pair(TESTDATA "/speculators/target", draft);

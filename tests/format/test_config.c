@@ -686,6 +686,7 @@ TEST(documented)
         strcat(cells, " |");
         if (strstr(row->name, "_assistant")) /* a draft */
             snprintf(cells, sizeof cells, "`%s`", row->name);
+        if (strstr(row->name, "_dflash")) snprintf(cells, sizeof cells, "`%s`", row->architecture);
         if (strstr(models, cells) == NULL) fail_msg("MODELS.md has no row with %s", cells);
     }
     for (const struct sp_wrapper *w = sp_wrappers; w->name; w++) {

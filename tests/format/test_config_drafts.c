@@ -42,7 +42,7 @@ TEST(qwen3_5_values_from_tensors)
     assert_string_equal(err.text, "mtp: dedicated embeddings not supported");
 
     /* A tensor of a prediction head in a family without one. */
-    c = config_read_testdata("qwen3_moe", NULL);
+    c = config_read_testdata("mixtral", NULL);
     found.embedding = false;
     err = (struct sp_err){0};
     assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);

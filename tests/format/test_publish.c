@@ -153,11 +153,17 @@ TEST(families)
 TEST(drafts)
 {
     static const char *const names[] = {
-        "families/lfm2/dspark", "speculators/anchored",
-        "speculators/dflash2",  "speculators/dflash2_anchored",
-        "speculators/dspark",   "speculators/dspark_anchored",
-        "speculators/peagle",   "speculators/peagle_sliding",
-        "speculators/pruned",   "tiny/dflash",
+        "families/lfm2/dspark",
+        "families/laguna/dflash",
+        "speculators/anchored",
+        "speculators/dflash2",
+        "speculators/dflash2_anchored",
+        "speculators/dspark",
+        "speculators/dspark_anchored",
+        "speculators/peagle",
+        "speculators/peagle_sliding",
+        "speculators/pruned",
+        "tiny/dflash",
     };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -36,6 +36,7 @@ from transformers.models.mellum import modeling_mellum
 from transformers.models.mimo_v2_flash import modeling_mimo_v2_flash
 from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.qwen3_5 import modeling_qwen3_5
+from transformers.models.qwen3_moe import modeling_qwen3_moe
 from transformers.models.qwen3_next import modeling_qwen3_next
 
 # transformers runs a prompt in chunks, which loses some digits, and single tokens step by step.
@@ -480,6 +481,9 @@ FAMILIES.update({
     "youtu": ("YoutuForCausalLM", latent(
         num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True, num_hidden_layers=2,
         rope_parameters={"rope_type": "default", "rope_theta": 1.6e6})),
+    "qwen3_moe_head": ("Qwen3MoeForCausalLM", {
+        "num_hidden_layers": 2, "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "mlp_only_layers": [0]}),
     "exaone_moe_head": ("ExaoneMoeForCausalLM", {
         "num_hidden_layers": 2, "mlp_layer_types": ["dense", "sparse"], "num_experts": 4,
         "layer_types": ["sliding_attention", "full_attention"], "num_experts_per_tok": 2, "n_group": 1,
@@ -745,7 +749,13 @@ class ErnieHead(OneLayerHead):
         self.norm = torch.nn.Identity()
 
 
-HEADS = {"exaone_moe_head": ExaoneMoeHead, "mellum_head": MellumHead, "mimo_head": MiMoHead, "ernie_head": ErnieHead,
+class Qwen3MoeHead(OneLayerHead):
+    norm_class = modeling_qwen3_moe.Qwen3MoeRMSNorm
+    layer_class = modeling_qwen3_moe.Qwen3MoeDecoderLayer
+    mlp = "sparse"
+
+
+HEADS = {"qwen3_moe_head": Qwen3MoeHead, "exaone_moe_head": ExaoneMoeHead, "mellum_head": MellumHead, "mimo_head": MiMoHead, "ernie_head": ErnieHead,
          "deepseek_v32_head": DeepseekV32Head, "hy_v3": HYV3Head, "qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead, "glm4_moe_lite": Glm4MoeLiteHead,
          "deepseek_v3": DeepseekV3Head}
 N_STEPS = 3

@@ -162,8 +162,9 @@ static void random_draft(void **state)
 }
 
 CASES(family_draft, "glm4_moe", "glm4_moe_lite", "deepseek_v3", "deepseek_v32_head", "hy_v3",
-      "exaone_moe_head", "mellum_head", "mimo_head", "ernie_head", "lfm2/dspark",
-      "muse_glimmer/assistant", "qwen3_next");
+      "exaone_moe_head", "mellum_head", "mimo_head", "ernie_head", "bailing_head", "glm5_head",
+      "hy_v4_head", "minimax_m3_head", "nemotron_h_head", "qwen3_moe_head", "laguna/dflash",
+      "lfm2/dspark", "muse_glimmer/assistant", "qwen3_next");
 CASES(self_drafted, "gemma2", "gemma3", "gemma4_31b", "gemma4_e2b", "gemma4_moe", "gpt_oss",
       "llama_gqa_tied", "llama_mha_bias", "ministral3", "mistral_window", "phi3", "phi3_partial",
       "qwen2_window", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_5_tied", "qwen3_moe_sparse",

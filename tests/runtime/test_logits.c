@@ -380,8 +380,9 @@ CASES(converted_gguf, "mixtral", "olmo2", "granite", "gemma", "olmoe", "ernie4_5
 CASES(speculators_draft, "anchored", "pruned", "dflash2", "dflash2_anchored", "dspark",
       "dspark_anchored", "peagle", "peagle_sliding");
 CASES(family_draft, "qwen3_next", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "deepseek_v32_head",
-      "hy_v3", "exaone_moe_head", "mellum_head", "mimo_head", "ernie_head", "lfm2/dspark",
-      "muse_glimmer/assistant");
+      "hy_v3", "exaone_moe_head", "mellum_head", "mimo_head", "ernie_head", "bailing_head",
+      "glm5_head", "hy_v4_head", "minimax_m3_head", "nemotron_h_head", "qwen3_moe_head",
+      "laguna/dflash", "lfm2/dspark", "muse_glimmer/assistant");
 CASES(oracle_draft, "dflash_default_taps", "dflash_gpt_oss", "dflash_llama_bias", "dflash_qwen3",
       "dflash_qwen3_5", "dflash_qwen3_moe", "dflash_sliding", "dflash_sliding_bidirectional",
       "dflash2_qwen3", "dflash2_scaled", "dspark_gated", "dspark_rnn", "dspark_vanilla",

@@ -75,6 +75,7 @@ const struct sp_family sp_families_hunyuan[] = {
         .prediction_head = true,
         .prediction_layer = true,
         .prediction_normed = true,
+        .prediction_names = sp_aliases_next_final,
     },
     {.name = NULL},
 };

@@ -330,6 +330,11 @@ const struct sp_family sp_families_indexed[] = {
         .own_keys = hy_v4_own_keys,
         .aliases = {hy_v4_aliases, sp_aliases_experts, sp_aliases_shared_experts,
                     sp_aliases_latent},
+        .prediction_head = true,
+        .prediction_path = "mtp_layers.0.",
+        .prediction_normed = true,
+        .prediction_names = sp_aliases_next_final,
+        .unread = "mtp_layers.",
         .unread_layers = true,
     },
     {

@@ -13,6 +13,7 @@ static const struct sp_alias mimo_head_names[] = {
     {"fc.weight", "eh_proj.weight", NULL, 0},
     {"pre_fc_norm_embedding.weight", "enorm.weight", NULL, 0},
     {"pre_fc_norm_hidden.weight", "hnorm.weight", NULL, 0},
+    {"norm.weight", "final_layernorm.weight", NULL, 0},
     {0},
 };
 
@@ -75,7 +76,6 @@ const struct sp_family sp_families_mimo[] = {
         .prediction_path = "mtp.layers.0.",
         .prediction_names = mimo_head_names,
         .prediction_windowed = true,
-        .unread = "mtp.",
         .aliases = {mimo_aliases, sp_aliases_experts, sp_aliases_shared_experts},
     },
     {.name = NULL},

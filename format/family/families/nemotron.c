@@ -51,6 +51,27 @@ static enum sp_status read_nemotron_h(struct sp_config *c, const struct sp_confi
     return sp_text_unsigned(t, "moe_latent_size", 1, sizes->n_hidden, &c->n_latent, err);
 }
 
+/* The attention and the experts of its layer are layers of a checkpoint. */
+static const struct sp_alias nemotron_h_head_names[] = {
+    {"fc.weight", "layers.0.eh_proj.weight", NULL, 0},
+    {"pre_fc_norm_embedding.weight", "layers.0.enorm.weight", NULL, 0},
+    {"pre_fc_norm_hidden.weight", "layers.0.hnorm.weight", NULL, 0},
+    {"input_layernorm.weight", "layers.0.norm.weight", NULL, 0},
+    {"self_attn.*", "layers.0.mixer.*", NULL, 0},
+    {"post_attention_layernorm.weight", "layers.1.norm.weight", NULL, 0},
+    {"mlp.router.weight", "layers.1.mixer.gate.weight", NULL, 0},
+    {"mlp.router.correction", "layers.1.mixer.gate.e_score_correction_bias", NULL, 0},
+    {"mlp.experts.up_proj.weight", "layers.1.mixer.experts.%u.up_proj.weight",
+     sp_layout_each_expert, 0},
+    {"mlp.experts.down_proj.weight", "layers.1.mixer.experts.%u.down_proj.weight",
+     sp_layout_each_expert, 0},
+    {"mlp.shared_expert.*", "layers.1.mixer.shared_experts.*", NULL, 0},
+    {"mlp.latent_in.weight", "layers.1.mixer.fc1_latent_proj.weight", NULL, 0},
+    {"mlp.latent_out.weight", "layers.1.mixer.fc2_latent_proj.weight", NULL, 0},
+    {"norm.weight", "layers.1.final_layernorm.weight", NULL, 0},
+    {0},
+};
+
 static const char *const nemotron_h_own_keys[] = {"moe_latent_size", NULL};
 
 const struct sp_family sp_families_nemotron[] = {
@@ -93,6 +114,8 @@ const struct sp_family sp_families_nemotron[] = {
         .own_keys = nemotron_h_own_keys,
         .aliases = {sp_aliases_mixer},
         .prefix = "backbone.",
+        .prediction_head = true,
+        .prediction_names = nemotron_h_head_names,
         .gguf = {.archs = {{.name = "nemotron_h"}, {.name = "nemotron_h_moe"}},
                  .members = nemotron_h_members,
                  .permuted = SP_GGUF_PERMUTED,

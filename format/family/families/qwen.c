@@ -162,6 +162,7 @@ const struct sp_family sp_families_qwen[] = {
         SP_EXPERT_SIZES(128, 8, 768, 0, 0),
         .reads = {.experts = true},
         .aliases = {sp_aliases_experts},
+        .prediction_head = true,
         .gguf = {.archs = {{.name = "qwen3moe"}}, .members = qwen3_moe_members},
     },
     {

@@ -28,6 +28,13 @@ static const struct sp_alias laguna_aliases[] = {
     {0},
 };
 
+static const struct sp_alias laguna_draft_aliases[] = {
+    SP_ALIAS_QKV(".weight", "self_attn.qkv_proj.weight", sp_layout_qkv),
+    SP_ALIAS_QKV(".weight", NULL, NULL),
+    {"fc_norm.*", "aux_hidden_norms.*", NULL, 0},
+    {0},
+};
+
 static const struct sp_alias aria_aliases[] = {
     {"mlp.experts.gate_proj.weight", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up, 0},
     {"mlp.experts.up_proj.weight", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up, 1},
@@ -126,6 +133,14 @@ static enum sp_status read_laguna(struct sp_config *c, const struct sp_config_te
     return sp_fail(err, SP_E_UNSUPPORTED, "moe_apply_router_weight_on_input is not supported");
 }
 
+static enum sp_status read_laguna_draft(struct sp_config *c, const struct sp_config_text *t,
+                                        const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)sizes;
+    c->draft.taps_normed = c->draft.context_normed = true;
+    return read_gates(c, t, err);
+}
+
 /* The positive number for layer i in a list; 0 if there is none. */
 static double number_at(const struct sp_config_text *t, const char *key, unsigned i)
 {
@@ -146,6 +161,7 @@ static enum sp_status read_step(struct sp_config *c, const struct sp_config_text
 
     c->silu_capped = true;
     c->mtp_limit = number_at(t, "swiglu_limits_shared", c->n_layers);
+    if (c->mtp_limit == 0) c->mtp_limit = -1;
     if ((st = sp_object_unsigned(other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads, err)))
         return st;
     st = sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads, err);
@@ -341,6 +357,22 @@ const struct sp_family sp_families_sparse[] = {
         .read_own = read_laguna,
         .own_keys = laguna_own_keys,
         .aliases = {laguna_aliases, sp_aliases_experts},
+    },
+    {
+        .name = "laguna_dflash",
+        .architecture = "DFlashLagunaForCausalLM",
+        .sizes = {100352, 2048, 8192, 40, 48, 8, 128, 131072, 0},
+        .qk_norm = SP_QK_HEADS,
+        .theta = 5e5,
+        .partial_rotary = 1,
+        .rope_by_type = true,
+        .windows = SP_WINDOWS_LISTED,
+        .window = 512,
+        .mlp_bias = SP_BIAS_NEVER,
+        .reads = {.layer_types = true},
+        .read_own = read_laguna_draft,
+        .own_keys = laguna_own_keys,
+        .aliases = {laguna_draft_aliases, laguna_aliases},
     },
     {
         .name = "lara_mini",
