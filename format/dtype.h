@@ -20,6 +20,7 @@
  *   q2, q3,    as q4, with blocks of 64 * bits + 32 bytes. The bits of a code lie in planes, the
  *   q5, q6     lowest bits first: q2: 2, q3: 2 + 1, q5: 4 + 1, q6: 4 + 2; then the scale bytes.
  *              A plane of 4 bits is that of q4; with g = k/4, in units of bytes and bits
+ *                 8 bits   512 u8: byte 64*g + 4*row + k%4
  *                 2 bits   128 u8: byte 64*(g/4) + 4*row + k%4, from bit 2*(g%4)
  *                 1 bit    64 u8: byte 4*row + k%4, bit g
  *   the codes  a line that only its first byte, of flags, uses; of nvfp4 then a line of the f32
@@ -78,6 +79,10 @@ enum sp_dtype {
     SP_IQ2,
     SP_IQ1,
     SP_B1G128,
+    SP_I8G32,
+    SP_U8G64,
+    SP_U8G32,
+    SP_U2G128,
     SP_N_PACKED_DTYPES,
     SP_N_BLOCK_DTYPES = 6, /* those that weights are rounded to */
 

@@ -1,6 +1,6 @@
-/* The blocks of ggml, one function a type. `half(p)` is an f16; codes of 4 bits are unsigned and
- * two share a byte: the first half of the weights is in the low halves of the bytes, the second in
- * the high ones. d is the scale of a block, m what is added or subtracted. */
+/* The blocks of ggml, one function a type, as groups of quantize/types/groupwise.h. Codes of 4 bits
+ * are unsigned and two share a byte: the first half of the weights is in the low halves of the
+ * bytes, the second in the high ones. d is the scale of a block, m what is added or subtracted. */
 #include "quantize/ggml_blocks.h"
 
 #include "format/base/bytes.h"
@@ -12,24 +12,6 @@
 #include <string.h>
 
 enum { SMALL = 32, SUPER = 256 }; /* weights of a block */
-
-static float half(const uint8_t *p)
-{
-    return sp_f32_of_f16(sp_get16(p));
-}
-
-/* ---- blocks of 32 ---- */
-
-/* d f16, 32 i8 */
-static void decode_q8_0(float *out, const uint8_t *b)
-{
-    float d = half(b);
-
-    for (unsigned i = 0; i < SMALL; i++)
-        out[i] = (float)(int8_t)b[2 + i] * d;
-}
-
-/* ---- blocks whose codes are kept: quantize/types/groupwise.h ---- */
 
 static void unpack_nibbles(uint8_t *codes, const uint8_t *bytes, size_t n)
 {
@@ -51,6 +33,13 @@ static void unpack_q5(struct sp_group *g, const uint8_t *b)
     unpack_nibbles(g->codes, b + 4, SMALL / 2);
     for (unsigned i = 0; i < SMALL; i++)
         g->codes[i] |= (uint8_t)((sp_get32(b) >> i & 1) << 4);
+}
+
+/* 32 i8 */
+static void unpack_q8_0(struct sp_group *g, const uint8_t *b)
+{
+    for (unsigned i = 0; i < SMALL; i++)
+        g->codes[i] = b[i] ^ 0x80;
 }
 
 /* 16 bytes of signs: 1 means d, 0 means -d */
@@ -205,6 +194,7 @@ static const struct {
     [SP_GGML_Q4_1] = {SP_U4G32, SP_GROUPS_BIAS, 0, NO_SCALES, 4, unpack_q4},
     [SP_GGML_Q5_0] = {SP_U5G32, 0, 0, NO_SCALES, 2, unpack_q5_0},
     [SP_GGML_Q5_1] = {SP_U5G32, SP_GROUPS_BIAS, 0, NO_SCALES, 4, unpack_q5},
+    [SP_GGML_Q8_0] = {SP_I8G32, 0, 0, NO_SCALES, 2, unpack_q8_0},
     [SP_GGML_Q2_K] = {SP_Q2_K, 0, 80, 0, 16, unpack_q2},
     [SP_GGML_Q3_K] = {SP_Q3_K, 0, 108, NO_SCALES, 0, unpack_q3_k},
     [SP_GGML_Q4_K] = {SP_Q4_K, 0, 0, NO_SCALES, 4, unpack_q4_k},
@@ -269,8 +259,5 @@ void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_b
         sp_read_bf16(out, blocks, n_blocks);
     else
         for (size_t i = 0; i < n_blocks; i++)
-            if (kept[type].unpack)
-                decode_kept(out + i * info->block, type, blocks + i * info->size);
-            else
-                decode_q8_0(out + i * info->block, blocks + i * info->size);
+            decode_kept(out + i * info->block, type, blocks + i * info->size);
 }

@@ -24,6 +24,7 @@ INLINE ints dot16(const bytes w[4], query_codes q, int most, float q_sum)
     return (ints)sum;
 }
 
+#define DOT4_SIGNED 1
 #define GROUPWISE sp_groupwise_avx2
 #define PEAK sp_peak_avx2
 #include "quantize/kernels_groupwise_loops.h"

@@ -6,7 +6,8 @@
  *   DOT4(sum, w, q, i)   sum + w . q for four columns of each lane's row, w unsigned, q the codes
  *                        of 16 columns (load_query), of which 4i..4i+3;
  *                        or instead the function dot16 below
- *   DOT4_SIGNED          if DOT4 takes w as signed
+ *   DOT4_SIGNED          1 if DOT4 or dot16 takes w as signed: dot16 multiplies w less 128 where
+ *                        `most` is above 127, and adds 128 times the sum of q
  *   GROUPWISE, PEAK      the names of the sp_matmul_fn and the sp_peak_fn
  *
  * and includes this file. The lanes of a register are rows of a panel; a panel is as many parts as
@@ -38,8 +39,8 @@ INLINE void unknown(bytes w[4])
 /* Bits of the codes of group g of four columns in a plane of n bits, from bit 0 on. */
 INLINE bytes plane_bits(const uint8_t *plane, unsigned n, unsigned g)
 {
-    const unsigned vector = n == 1 ? 0 : n == 2 ? g / 4 : g / 4 * 2 + g % 2;
-    const unsigned bit = n == 1 ? g : n == 2 ? g % 4 * 2 : g % 4 / 2 * 4;
+    const unsigned vector = n == 1 ? 0 : n == 2 ? g / 4 : n == 4 ? g / 4 * 2 + g % 2 : g;
+    const unsigned bit = n == 1 ? g : n == 2 ? g % 4 * 2 : n == 4 ? g % 4 / 2 * 4 : 0;
 
     return (bytes)((halves)load_bytes(plane + 64 * vector) >> bit) & (int8_t)((1 << n) - 1);
 }
@@ -48,7 +49,7 @@ INLINE bytes plane_bits(const uint8_t *plane, unsigned n, unsigned g)
 INLINE void decode_codes(bytes w[N_FOURS], unsigned code_bits, enum sp_levels levels,
                          const uint8_t *block)
 {
-    const unsigned low = code_bits == 1 ? 1 : code_bits < 4 ? 2 : 4;
+    const unsigned low = code_bits == 1 || code_bits == 8 ? code_bits : code_bits < 4 ? 2 : 4;
     const bytes table = load_table_16(sp_levels[levels]);
 
 #pragma GCC unroll 8
@@ -161,10 +162,11 @@ INLINE struct factors block_factors(struct sp_groupwise groups, struct factors f
     return f;
 }
 
-#ifdef DOT4
 #ifndef DOT4_SIGNED
 #define DOT4_SIGNED 0
 #endif
+
+#ifdef DOT4
 
 /* w . q for the 16 columns of each lane's row; no weight is above `most`; q_sum is the sum of q. */
 INLINE ints dot16(const bytes w[4], query_codes q, int most, float q_sum)
@@ -179,24 +181,30 @@ INLINE ints dot16(const bytes w[4], query_codes q, int most, float q_sum)
 }
 #endif
 
-/* acc[t][0] += a block of weights, none above `most`, times row t. */
-INLINE void multiply_block(floats (*acc)[N_PARTS], bool has_halves, const bytes w[N_FOURS],
-                           int most, const struct factors *f, const struct sp_matmul *m, size_t b)
+/* acc[t][0] += a block of weights times row t. */
+INLINE void multiply_block(floats (*acc)[N_PARTS], struct sp_groupwise groups,
+                           const bytes w[N_FOURS], const struct factors *f,
+                           const struct sp_matmul *m, size_t b)
 {
+    const bool is_int8 = sp_group_is_int8(groups.kind, groups.code_bits);
+    const int most = sp_group_most(groups.code_bits, groups.levels);
     const struct sp_acts *a = m->acts;
 
     for (size_t t = 0; t < m->n_rows; t++) {
         const int8_t *q = a->q + (m->first + t) * a->ld + b * SP_BLOCK;
         const float *sums = a->sums + ((m->first + t) * a->ld_block + b) * 3;
-        ints i0 = dot16(w, load_query(q), most, sums[1]);
-        ints i1 = dot16(w + N_FOURS / 2, load_query(q + SP_BLOCK / 2), most, sums[2]);
+        const int32_t start =
+            is_int8 && !DOT4_SIGNED ? a->start_q8[(m->first + t) * a->ld_block + b] : 0;
+        ints i0 = dot16(w, load_query(q), most, is_int8 ? 0 : sums[1]);
+        ints i1 = dot16(w + N_FOURS / 2, load_query(q + SP_BLOCK / 2), most, is_int8 ? 0 : sums[2]);
         floats v;
 
-        if (has_halves) {
+        if (sp_group_has_halves(groups.kind)) {
             v = fmadd(to_floats(i1), f->scale[1], to_floats(i0) * f->scale[0]);
             v = fmadd(f->least[1], splat(sums[2]), fmadd(f->least[0], splat(sums[1]), v));
         } else {
-            v = fmadd(f->least[0], splat(sums[0]), to_floats(i0 + i1) * f->scale[0]);
+            v = to_floats(i0 + i1 + splat_int(start)) * f->scale[0];
+            if (!is_int8) v = fmadd(f->least[0], splat(sums[0]), v);
         }
         acc[t][0] = fmadd(v, splat(a->scale[(m->first + t) * a->ld_block + b]), acc[t][0]);
     }
@@ -218,11 +226,10 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], struct sp_groupwi
     const struct sp_groupwise *same = &sp_dtype_info(m->dtype)->groups;
     const enum sp_groupwise_kind kind = groups.kind;
     const unsigned code_bits = groups.code_bits;
-    const bool is_e2m1 = sp_group_is_e2m1(kind), has_halves = sp_group_has_halves(kind);
+    const bool is_e2m1 = sp_group_is_e2m1(kind);
     const size_t size = sp_group_block_size(same), n_blocks = m->acts->cols / SP_BLOCK;
     const size_t numbers_size = SP_PANEL_ROWS * sp_group_numbers(kind);
     const size_t width = is_e2m1 ? 1 : 2; /* bytes of a number */
-    const int most = sp_group_most(groups.code_bits, groups.levels);
     const uint8_t *at = panel + sp_group_head(same);
     struct factors f[N_PARTS] = {0};
     floats common[N_PARTS] = {0};
@@ -246,8 +253,7 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], struct sp_groupwi
             bytes w[N_FOURS];
 
             decode_codes(w, code_bits, groups.levels, at + 4 * part * LANES);
-            multiply_block((floats(*)[N_PARTS]) & acc[0][part], has_halves, w, most, &of_block, m,
-                           b);
+            multiply_block((floats(*)[N_PARTS]) & acc[0][part], groups, w, &of_block, m, b);
         }
     }
 }
@@ -275,7 +281,7 @@ INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits, en
 
 /* The functions that are compiled for a kind, bits of codes and levels. */
 #define CASE(kind, code_bits, levels)                                                              \
-    case (kind * 8 + code_bits) * SP_N_LEVELS + levels:                                            \
+    case (kind * 16 + code_bits) * SP_N_LEVELS + levels:                                           \
         groupwise_panels(kind, code_bits, levels, m);                                              \
         break
 
@@ -283,14 +289,16 @@ void GROUPWISE(const struct sp_matmul *m)
 {
     const struct sp_groupwise *groups = &sp_dtype_info(m->dtype)->groups;
 
-    switch (((unsigned)groups->kind * 8 + groups->code_bits) * SP_N_LEVELS + groups->levels) {
+    switch (((unsigned)groups->kind * 16 + groups->code_bits) * SP_N_LEVELS + groups->levels) {
         CASE(SP_GROUP_SCALE, 2, SP_LEVELS_NONE);
         CASE(SP_GROUP_SCALE, 4, SP_LEVELS_NONE);
+        CASE(SP_GROUP_SCALE, 8, SP_LEVELS_NONE);
         CASE(SP_GROUP_AFFINE, 2, SP_LEVELS_NONE);
         CASE(SP_GROUP_AFFINE, 3, SP_LEVELS_NONE);
         CASE(SP_GROUP_AFFINE, 4, SP_LEVELS_NONE);
         CASE(SP_GROUP_AFFINE, 5, SP_LEVELS_NONE);
         CASE(SP_GROUP_AFFINE, 6, SP_LEVELS_NONE);
+        CASE(SP_GROUP_AFFINE, 8, SP_LEVELS_NONE);
         CASE(SP_GROUP_SUPER, 4, SP_LEVELS_NONE);
         CASE(SP_GROUP_SUPER, 5, SP_LEVELS_NONE);
         CASE(SP_GROUP_HALVES, 3, SP_LEVELS_NONE);

@@ -226,6 +226,7 @@ static void groupwise_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_
 {
     const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
     float acc[SP_TILE_ROWS][LANES] = {{0}};
+    const bool is_int8 = sp_group_is_int8(groups->kind, groups->code_bits);
     struct sp_group_factors factors[LANES];
     int16_t w[LANES][SP_BLOCK];
 
@@ -235,14 +236,15 @@ static void groupwise_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_
             const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
             const float *sums = acts->sums + ((first + t) * acts->ld_block + b) * 3;
             float x_scale = acts->scale[(first + t) * acts->ld_block + b];
+            int32_t start = is_int8 ? acts->start_q8[(first + t) * acts->ld_block + b] : 0;
             for (size_t r = 0; r < LANES; r++) {
                 const struct sp_group_factors *f = &factors[r];
                 int32_t i0 = dot(w[r], q, HALF), i1 = dot(w[r] + HALF, q + HALF, HALF);
-                float v = (float)(i0 + i1) * f->scale[0];
+                float v = (float)(i0 + i1 + start) * f->scale[0];
                 if (sp_group_has_halves(groups->kind)) {
                     v = fmaf((float)i1, f->scale[1], (float)i0 * f->scale[0]);
                     v = fmaf(f->least[1], sums[2], fmaf(f->least[0], sums[1], v));
-                } else {
+                } else if (!is_int8) {
                     v = fmaf(f->least[0], sums[0], v);
                 }
                 acc[t][r] = fmaf(v, x_scale, acc[t][r]);

@@ -54,12 +54,14 @@ static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct
     if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return SP_OK;
     choice->rule = "dequantized, nothing lost";
     if (choice->layout != SP_PANEL) return SP_OK;
-    if (!stored->kept) like.type = type_of_bits(stored->near_q8 ? 8 : stored->code_bits);
+    if (!stored->kept) like.type = type_of_bits(stored->code_bits);
     if (like.type == SP_DTYPE_NONE) return SP_OK;
     if ((st = sp_policy_choose(&rounded, &like, tensor, err))) return st;
     if (!sp_dtype_is_block(rounded.dtype)) return SP_OK;
     choice->dtype = stored->kept ? stored->kept : rounded.dtype;
-    choice->rule = stored->kept ? "codes kept, nothing lost" : "rounded to about as many bits";
+    choice->rule = !stored->kept            ? "rounded to about as many bits"
+                   : !stored->rounds_scales ? "codes kept, nothing lost"
+                                            : "codes kept, scales rounded to bf16";
     return SP_OK;
 }
 

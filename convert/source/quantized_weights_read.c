@@ -49,7 +49,7 @@ static enum sp_dtype affine_type(const struct sp_weight *w, bool centered)
 
     for (uint32_t d = SP_I4G32; d < SP_N_PACKED_DTYPES; d++) {
         const struct sp_groupwise *groups = &sp_dtype_info(d)->groups;
-        bool scale = w->code == SP_CODE_TERNARY || (w->codes.bits == 4 && centered);
+        bool scale = w->code == SP_CODE_TERNARY || (w->codes.bits % 4 == 0 && centered);
         bool fits = (groups->kind == SP_GROUP_SCALE && scale) ||
                     (groups->kind == SP_GROUP_AFFINE && w->code != SP_CODE_TERNARY);
 
@@ -78,10 +78,9 @@ enum sp_dtype sp_weight_kept(uint8_t *flags, const struct sp_weight *w)
     }
     if (!centered && w->code != SP_CODE_UNSIGNED && w->code != SP_CODE_TERNARY)
         return SP_DTYPE_NONE;
-    if (w->global || w->to_bf16 || (w->scale_type != SP_F16 && w->scale_type != SP_BF16))
-        return SP_DTYPE_NONE;
+    if (w->global || w->to_bf16 || !sp_dtype_is_float(w->scale_type)) return SP_DTYPE_NONE;
     if (w->zeros && w->zeros->dtype != (w->biases ? w->scale_type : SP_I8)) return SP_DTYPE_NONE;
-    *flags = (uint8_t)((w->scale_type == SP_BF16 ? SP_GROUPS_BF16 : 0) |
+    *flags = (uint8_t)((w->scale_type == SP_F16 ? 0 : SP_GROUPS_BF16) |
                        (w->biases ? SP_GROUPS_BIAS : 0));
     return affine_type(w, centered && !has_zeros);
 }

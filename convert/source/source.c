@@ -577,7 +577,6 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
     add_dtype(out, sp_gguf_weight_float_type(w));
     if (info->code_bits) out->coding = info->name;
     if (info->code_bits > out->code_bits) out->code_bits = info->code_bits;
-    if (w->tensor->type != SP_GGML_Q8_0) out->near_q8 = false;
     *plain = *plain || info->code_bits == 0;
     out->size += w->rank > 1 ? w->tensor->size / sp_n_elements(w->shape, w->rank - 1) * n_rows
                              : w->tensor->size;
@@ -597,8 +596,8 @@ static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct 
     if (w) out->coding = w->coding;
     if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
     *plain = *plain || w == NULL;
-    out->near_q8 = false;
     if (w && !p->transposed) kept = sp_weight_kept(&flags, w);
+    if (kept && w->scale_type == SP_F32) out->rounds_scales = true;
     add_kept(out, out->dtype == SP_DTYPE_NONE, kept, flags);
     add_dtype(out, w ? sp_weight_float_type(w) : t->dtype);
     out->size += stored_size(p, w, t);
@@ -610,7 +609,6 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
 {
     enum sp_status st = SP_OK;
     bool merged = source->merge && sp_merge_changes(source->merge, spec), plain = false;
-    bool whole = spec->n_spans > 0 && !merged;
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
@@ -621,7 +619,7 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
                                   .merged = merged};
         return SP_OK;
     }
-    *out = (struct sp_stored){.layout = SP_PLAIN, .near_q8 = whole, .merged = merged};
+    *out = (struct sp_stored){.layout = SP_PLAIN, .merged = merged};
     for (size_t i = 0; i < spec->n_spans && !st; i++) {
         const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
         st = source->gguf ? add_gguf_span(out, &plain, source, p, err)

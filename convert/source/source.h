@@ -73,9 +73,9 @@ struct sp_stored {
     const uint8_t *data; /* the bytes where they are mapped (packed files), else NULL */
     const char *coding;  /* how a quantized source codes its numbers; NULL: not quantized; static */
     unsigned code_bits;  /* the most bits of a code; 0: a part is not quantized */
-    bool near_q8;        /* blocks that are q8's except for the type of their scales */
     enum sp_dtype kept;  /* the type that keeps the codes of all parts; SP_DTYPE_NONE: none does */
     uint8_t kept_flags;  /* those of its panels */
+    bool rounds_scales;  /* the type has scales of bf16 for the source's of f32 */
     bool merged;         /* an adapter changes some of its numbers */
 };
 SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,

@@ -4,10 +4,10 @@
  * have scale bytes (format/dtype.h). A weight is that of the source, bit for bit; each operation is
  * rounded once. With the code c:
  *
- *   i4g32              w = (c - 8) * scale                          Q4_0, symmetric int4
+ *   i4g32, i8g32       w = (c - 8 or 128) * scale                   Q4_0, Q8_0, symmetric ints
  *   i2g64, i2g256      w = (c - 1) * scale                          ternary
  *   iq4_nl, b1g128     w = level(c) * scale                         IQ4_NL, 1 bit
- *   u2g64 to u6g64     w = (c - zero) * scale, or c * scale + bias  Q4_1, AWQ, GPTQ, MLX
+ *   u2g64 to u8g64     w = (c - zero) * scale, or c * scale + bias  Q4_1, AWQ, GPTQ, MLX
  *   q4_k, q5_k         w = (d * s) * c - m * n, s and n the bytes of the block
  *   q2_k               the same, s and n the lower and upper half of the byte of half a block
  *   q3_k, q6_k         w = (d * s) * (c - 4 or 32), s the byte of half a block, signed
@@ -93,6 +93,13 @@ static inline bool sp_group_has_halves(enum sp_groupwise_kind kind)
 {
     return kind == SP_GROUP_HALVES || kind == SP_GROUP_DUAL || kind == SP_GROUP_ODD ||
            kind == SP_GROUP_E4M3;
+}
+
+/* True if the scale multiplies codes less 128, whose products are whole numbers: they need no least
+ * weight. */
+static inline bool sp_group_is_int8(enum sp_groupwise_kind kind, unsigned code_bits)
+{
+    return kind == SP_GROUP_SCALE && code_bits == 8;
 }
 
 /* True if codes are e2m1. */

@@ -116,6 +116,7 @@ static struct place place_in(unsigned bits, size_t first, size_t row, size_t g)
 {
     size_t at = first + 4 * row;
 
+    if (bits == 8) return (struct place){at + 64 * g, 0};
     if (bits == 4) return (struct place){at + 128 * (g / 4) + 64 * (g % 2), g % 4 < 2 ? 0 : 4};
     if (bits == 2) return (struct place){at + 64 * (g / 4), 2 * (unsigned)(g % 4)};
     return (struct place){at, (unsigned)g};
@@ -130,7 +131,7 @@ static uint32_t low_bits(unsigned bits)
 /* Bits of the first plane. */
 static unsigned low_plane(unsigned code_bits)
 {
-    return code_bits == 1 ? 1 : code_bits < 4 ? 2 : 4;
+    return code_bits == 1 || code_bits == 8 ? code_bits : code_bits < 4 ? 2 : 4;
 }
 
 uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row, size_t g)

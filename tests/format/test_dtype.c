@@ -24,14 +24,14 @@ TEST(table)
         info = sp_dtype_info((enum sp_dtype)d);
         assert_int_equal(info->dtype, d);
         assert_int_equal(sp_dtype_is_packed(d), d < SP_N_PACKED_DTYPES);
-        assert_int_equal(sp_dtype_is_groupwise((enum sp_dtype)d), d >= 11 && d < 38);
+        assert_int_equal(sp_dtype_is_groupwise((enum sp_dtype)d), d >= 11 && d < 42);
         assert_int_equal(sp_dtype_find(info->name), d <= SP_Q6 ? d : SP_DTYPE_NONE);
         if (info->alias) assert_int_equal(sp_dtype_find(info->alias), d);
         if (info->safetensors) assert_int_equal(sp_dtype_find_safetensors(info->safetensors), d);
         n_packed += sp_dtype_is_packed(d);
         n_source += info->safetensors != NULL;
     }
-    assert_int_equal(n_packed, 36);
+    assert_int_equal(n_packed, 40);
     assert_int_equal(n_source, sizeof safetensors / sizeof *safetensors);
     assert_int_equal(SP_F32, 1);
     assert_int_equal(SP_F16, 2);
@@ -46,6 +46,7 @@ TEST(table)
     assert_int_equal(SP_I2G256, 27);
     assert_int_equal(SP_IQ4_NL, 31);
     assert_int_equal(SP_B1G128, 37);
+    assert_int_equal(SP_U2G128, 41);
 }
 
 TEST(names)
@@ -67,7 +68,7 @@ TEST(names)
     assert_true(sp_dtype_is_float(SP_BF16) && sp_dtype_is_float(SP_F16) &&
                 sp_dtype_is_float(SP_F32));
     assert_false(sp_dtype_is_float(SP_F64) || sp_dtype_is_float(SP_Q8));
-    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(5) || sp_dtype_is_packed(38));
+    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(5) || sp_dtype_is_packed(42));
     assert_false(sp_dtype_is_packed(UINT32_MAX));
 }
 
@@ -109,6 +110,7 @@ TEST(panels)
         {SP_Q3_K, 256, true, 64 + 64 + 8 * 224},
         {SP_Q6_K, 256, true, 64 + 64 + 8 * 416},
         {SP_I2G256, 512, true, 64 + 2112},
+        {SP_I8G32, 64, true, 64 + 1088},
         {SP_F64, 32, false, 0},
         {SP_I8, 32, false, 0},
         {SP_F32, SIZE_MAX / 64 + 1, false, 0},

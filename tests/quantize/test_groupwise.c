@@ -25,7 +25,8 @@ static const struct {
     {23, AFFINE, 3, 64},  {24, AFFINE, 5, 32},  {25, AFFINE, 6, 64},  {26, SCALE, 2, 64},
     {27, SCALE, 2, 256},  {28, AFFINE, 2, 32},  {29, AFFINE, 3, 32},  {30, AFFINE, 6, 32},
     {31, SCALE, 4, 32},   {32, SIGNED, 4, 256}, {33, ODD, 4, 256},    {34, ODD, 4, 256},
-    {35, ODD, 3, 256},    {36, ODD, 3, 256},    {37, SCALE, 1, 128},
+    {35, ODD, 3, 256},    {36, ODD, 3, 256},    {37, SCALE, 1, 128},  {38, SCALE, 8, 32},
+    {39, AFFINE, 8, 64},  {40, AFFINE, 8, 32},  {41, AFFINE, 2, 128},
 };
 
 static const size_t numbers[] = {2, 4, 4, 2, 4, 1, 2, 2, 2};
@@ -78,7 +79,7 @@ static float weight(size_t type, const uint8_t *panel, size_t r, size_t k)
     const uint8_t *at = panel + (kind == E4M3 ? 128 : 64) + k / group * size;
     const uint8_t *block = at + 16 * numbers[kind] + k % group / 32 * block_size;
     const uint8_t *s = block + 64 * bits + r, flags = panel[0];
-    static const float middles[] = {0, 0, 1, 4, 8, 0, 32};
+    static const float middles[] = {0, 0, 1, 4, 8, 0, 32, 0, 128};
     const unsigned dtype = types[type].dtype;
     const size_t h = k % 32 / 16;
     unsigned code = 0;
@@ -89,7 +90,7 @@ static float weight(size_t type, const uint8_t *panel, size_t r, size_t k)
     if (numbers[kind] == 4) b = number16(at + 32 + 2 * r, flags);
     switch (kind) {
     case SCALE:
-        return (dtype < 31 ? (float)code - middles[bits] : level(dtype, code)) * a;
+        return (dtype < 31 || dtype == 38 ? (float)code - middles[bits] : level(dtype, code)) * a;
     case SIGNED:
         return a * (float)(int8_t)s[0] * level(dtype, code);
     case ODD:

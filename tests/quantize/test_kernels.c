@@ -15,10 +15,11 @@
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088, MAX_WIDTH = 1280 };
 
 static const enum sp_dtype dtypes[] = {
-    SP_F32,   SP_F16,   SP_BF16,   SP_Q8,     SP_Q4,      SP_Q2,    SP_Q3,    SP_Q5,     SP_Q6,
-    SP_I4G32, SP_U4G32, SP_U4G64,  SP_U4G128, SP_Q4_K,    SP_MXFP4, SP_NVFP4, SP_Q2_K,   SP_Q3_K,
-    SP_Q5_K,  SP_Q6_K,  SP_U2G64,  SP_U3G64,  SP_U5G32,   SP_U6G64, SP_I2G64, SP_I2G256, SP_U2G32,
-    SP_U3G32, SP_U6G32, SP_IQ4_NL, SP_IQ4_XS, SP_IQ3_XXS, SP_IQ3_S, SP_IQ2,   SP_IQ1,    SP_B1G128};
+    SP_F32,   SP_F16,    SP_BF16,  SP_Q8,     SP_Q4,     SP_Q2,     SP_Q3,     SP_Q5,
+    SP_Q6,    SP_I4G32,  SP_U4G32, SP_U4G64,  SP_U4G128, SP_Q4_K,   SP_MXFP4,  SP_NVFP4,
+    SP_Q2_K,  SP_Q3_K,   SP_Q5_K,  SP_Q6_K,   SP_U2G64,  SP_U3G64,  SP_U5G32,  SP_U6G64,
+    SP_I2G64, SP_I2G256, SP_U2G32, SP_U3G32,  SP_U6G32,  SP_IQ4_NL, SP_IQ4_XS, SP_IQ3_XXS,
+    SP_IQ3_S, SP_IQ2,    SP_IQ1,   SP_B1G128, SP_I8G32,  SP_U8G64,  SP_U8G32,  SP_U2G128};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 /* PLAIN: numbers as in a model. WILD: zeros of both signs, subnormal, huge and tiny numbers. */

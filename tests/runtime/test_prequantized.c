@@ -16,6 +16,7 @@ static const struct kept {
 } kept[] = {
     {"int4_group", "layers.0.mlp.down_proj.weight", "i4g32", "codes kept, nothing lost"},
     {"int4_group_zero", "layers.0.self_attn.q_proj.weight", "u4g32", "codes kept, nothing lost"},
+    {"int8_channel", "layers.0.mlp.down_proj.weight", "i8g32", "codes kept, nothing lost"},
     {"mxfp4", "layers.0.mlp.experts.up_proj.weight", "mxfp4", "codes kept, nothing lost"},
     {"nvfp4", "layers.0.mlp.down_proj.weight", "nvfp4", "codes kept, nothing lost"},
     {"../sources/mlx_mxfp4", "lm_head.weight", "mxfp4", "codes kept, nothing lost"},
@@ -26,6 +27,11 @@ static const struct kept {
     {"../sources/awq_gemm", "layers.0.mlp.down_proj.weight", "u4g128", "codes kept, nothing lost"},
     {"../sources/gptq_3", "layers.0.mlp.down_proj.weight", "u3g32", "codes kept, nothing lost"},
     {"../sources/mlx_affine6", "layers.0.mlp.down_proj.weight", "u6g32",
+     "codes kept, nothing lost"},
+    {"../sources/mlx_affine8_tied", "layers.0.mlp.down_proj.weight", "u8g32",
+     "codes kept, nothing lost"},
+    {"../sources/gptq_8", "layers.0.mlp.down_proj.weight", "u8g64", "codes kept, nothing lost"},
+    {"../sources/ct_int8_packed", "layers.0.mlp.down_proj.weight", "i8g32",
      "codes kept, nothing lost"},
 };
 

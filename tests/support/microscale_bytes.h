@@ -12,6 +12,7 @@ static inline unsigned code_bit(const uint8_t *block, unsigned bits, unsigned b,
     size_t h = k / 16, i = k % 16, at = 4 * row + i % 4;
 
     if (bits == 1) return block[at] >> (k / 4) & 1u;
+    if (bits == 8) return block[64 * (k / 4) + at] >> b & 1u;
     if (bits >= 4 && b < 4) /* the plane of 4 bits */
         return block[128 * h + 64 * (i / 4 % 2) + at] >> (b + 4 * (i / 8)) & 1u;
     if (bits < 4 && b < 2) /* the plane of 2 bits of q2 and q3 */
