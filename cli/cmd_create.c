@@ -90,20 +90,18 @@ static void print_cost(enum sp_dtype type, const char *output, uint64_t n_weight
                        bool is_calibrated)
 {
     static const uint64_t SMALL = 1000000000;
+    const struct sp_block_dtype *cost = sp_block_dtype_find(type);
     const char *advice = "";
 
+    if (cost == NULL) return;
     if (n_weights < SMALL && !is_calibrated && sp_dtype_info(type)->code_bits)
         advice = "; below 1B parameters --calibration is worth it, see spectool calibrate";
-    for (size_t i = 0; i < SP_N_BLOCK_DTYPES; i++) {
-        if (sp_block_dtypes[i].dtype != type) continue;
-        sp_word_wrap_print(
-            stderr, 0,
-            "%s changes the most likely token at about 1 of %s places (KL divergence "
-            "of %s to %s nats) in models of 0.1B to 0.5B parameters, at fewer in "
-            "larger ones; spectool eval %s --against SOURCE --text FILE measures it%s",
-            sp_dtype_info(type)->name, places_of(type), sp_block_dtypes[i].kl_from,
-            sp_block_dtypes[i].kl_to, output, advice);
-    }
+    sp_word_wrap_print(stderr, 0,
+                       "%s changes the most likely token at about 1 of %s places (KL divergence "
+                       "of %s to %s nats) in models of 0.1B to 0.5B parameters, at fewer in "
+                       "larger ones; spectool eval %s --against SOURCE --text FILE measures it%s",
+                       sp_dtype_info(type)->name, places_of(type), cost->kl_from, cost->kl_to,
+                       output, advice);
 }
 
 /* True if the operand is a model, false if it is the path of a Modelfile, which need not exist. */

@@ -75,6 +75,13 @@ const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES] = {
     {SP_Q3, 0.12, "0.08", "0.4"},      {SP_Q2, 0.25, "0.4", "2.6"},
 };
 
+const struct sp_block_dtype *sp_block_dtype_find(enum sp_dtype dtype)
+{
+    for (size_t i = 0; i < SP_N_BLOCK_DTYPES; i++)
+        if (sp_block_dtypes[i].dtype == dtype) return &sp_block_dtypes[i];
+    return NULL;
+}
+
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes, PANEL_ALIGN = 64 };
 
 static const struct sp_dtype_info *find(uint32_t dtype)

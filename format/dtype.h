@@ -199,6 +199,8 @@ struct sp_block_dtype {
 
 /* All block types, from most to fewest bits. */
 extern const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES];
+/* The one of `dtype`; NULL if it is none of them. */
+const struct sp_block_dtype *sp_block_dtype_find(enum sp_dtype dtype);
 
 /* The row of `dtype`; asserts that it exists. */
 const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype);

@@ -19,10 +19,9 @@ bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to)
 
 double sp_policy_error(enum sp_dtype dtype)
 {
-    for (const struct sp_block_dtype *t = sp_block_dtypes; t < sp_block_dtypes + SP_N_BLOCK_DTYPES;
-         t++)
-        if (t->dtype == dtype) return t->error * t->error;
-    return 0;
+    const struct sp_block_dtype *t = sp_block_dtype_find(dtype);
+
+    return t ? t->error * t->error : 0;
 }
 
 static struct sp_policy_choice keep(const struct sp_policy_tensor *tensor, enum sp_layout layout,
