@@ -1,10 +1,83 @@
 /* A chat: opening it learns from the template how the model writes answers. */
 #include "format/base/mem.h"
 #include "runtime/chat/chat.h"
-#include "runtime/chat/chat_learn.h"
+#include "runtime/chat/chat_pending.h"
+#include "runtime/chat/chat_probe.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- special tokens ---- */
+
+static enum sp_status add_special(struct sp_chat_specials *out, uint32_t id, const char *text,
+                                  size_t size, struct sp_err *err)
+{
+    size_t cap = out->n;
+    enum sp_status st;
+
+    for (size_t i = 0; i < out->n; i++)
+        if (out->at[i].id == id) return SP_OK;
+    if ((st = sp_grow(&out->at, &cap, out->n + 1, sizeof *out->at, err))) return st;
+    if ((st = sp_copy_text(&out->at[out->n].text, text, size, err))) return st;
+    out->at[out->n++].id = id;
+    return SP_OK;
+}
+
+/* Adds the special tokens of a tag. */
+static enum sp_status find_in(struct sp_chat_specials *out, const char *tag,
+                              const struct sp_tokenizer *tokenizer, struct sp_err *err)
+{
+    struct sp_token_info token;
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    enum sp_status st =
+        sp_tokenizer_encode(tokenizer, tag, strlen(tag), SP_ENCODE_PARSE_SPECIAL, &ids, &n, err);
+
+    for (size_t i = 0; i < n && !st; i++) {
+        if (!sp_tokenizer_token(tokenizer, ids[i], &token) || !token.special) continue;
+        st = add_special(out, ids[i], token.bytes, token.len, err);
+    }
+    free(ids);
+    return st;
+}
+
+static void release_specials(struct sp_chat_specials *specials)
+{
+    for (size_t i = 0; i < specials->n; i++)
+        free(specials->at[i].text);
+    free(specials->at);
+    *specials = (struct sp_chat_specials){NULL, 0};
+}
+
+/* Finds the special tokens in the tags of reasoning and, if `calls`, of tool calls. */
+static enum sp_status find_specials(struct sp_chat_specials *out,
+                                    const struct sp_chat_format *format,
+                                    const struct sp_tokenizer *tokenizer, bool calls,
+                                    struct sp_err *err)
+{
+    const struct sp_tool_call_format *c = &format->calls;
+    const char *const reasoning[] = {format->reasoning_open, format->reasoning_close};
+    const char *const tags[] = {c->all_open,         c->all_close,    c->open,       c->close,
+                                c->before_arguments, c->quote,        c->after_name, c->before_key,
+                                c->before_text,      c->before_value, c->after_value};
+    struct sp_chat_specials found = {NULL, 0};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof reasoning / sizeof *reasoning && !st; i++)
+        st = find_in(&found, reasoning[i], tokenizer, err);
+    for (size_t i = 0; calls && i < sizeof tags / sizeof *tags && !st; i++)
+        st = find_in(&found, tags[i], tokenizer, err);
+    for (size_t i = 0; c->style == SP_TOOL_CALL_HARMONY && sp_chat_harmony_tags[i] && !st; i++)
+        st = find_in(&found, sp_chat_harmony_tags[i], tokenizer, err);
+    if (st) {
+        release_specials(&found);
+        return st;
+    }
+    *out = found;
+    return SP_OK;
+}
+
+/* ---- chats ---- */
 
 /* What the template writes after the text `answer` in a conversation, without the whitespace before
  * it; owned by the caller; NULL where the template does not render it. */
@@ -53,8 +126,8 @@ static void find_end_id(struct sp_chat *chat)
 static void forget_format(struct sp_chat *chat)
 {
     chat->format = (struct sp_chat_format){.reasoning_open = ""};
-    sp_chat_specials_release(&chat->specials[0]);
-    sp_chat_specials_release(&chat->specials[1]);
+    release_specials(&chat->specials[0]);
+    release_specials(&chat->specials[1]);
 }
 
 /* Tags that cannot be learned stay in the text of answers; that is not a failure. */
@@ -64,8 +137,8 @@ static enum sp_status learn(struct sp_chat *chat, struct sp_err *err)
     enum sp_status st = sp_chat_format_learn(&chat->format, chat->template, chat->tokenizer, &own);
 
     for (size_t calls = 0; calls < 2 && chat->tokenizer && !st; calls++) {
-        st = sp_chat_specials_find(&chat->specials[calls], &chat->format, chat->tokenizer,
-                                   calls == 1, &own);
+        st =
+            find_specials(&chat->specials[calls], &chat->format, chat->tokenizer, calls == 1, &own);
     }
     if (!st) st = sp_chat_learn_refusals(&chat->refused, chat->template, &chat->format, &own);
     if (st == SP_E_NOMEM) return sp_fail_as(err, &own);
@@ -132,7 +205,7 @@ void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info)
     const struct sp_chat_info all = {
         .size = sizeof all,
         .chat_template = chat->template,
-        .has_reasoning = sp_chat_format_has_reasoning(&chat->format),
+        .has_reasoning = *chat->format.reasoning_close || calls->style == SP_TOOL_CALL_HARMONY,
         .has_tool_calls = calls->style != SP_TOOL_CALL_UNKNOWN,
         .reasoning = chat->reasoning,
         .tool_calls = chat->tool_calls,

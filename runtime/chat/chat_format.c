@@ -1,7 +1,4 @@
 #include "runtime/chat/chat_format.h"
-#include "format/base/mem.h"
-#include "runtime/chat/chat_harmony.h"
-#include "runtime/chat/chat_learn.h"
 #include "runtime/chat/chat_probe.h"
 #include "runtime/spectool.h"
 
@@ -71,11 +68,6 @@ enum sp_status sp_chat_format_learn(struct sp_chat_format *out, const struct sp_
         return st;
     *out = s;
     return SP_OK;
-}
-
-bool sp_chat_format_has_reasoning(const struct sp_chat_format *s)
-{
-    return *s->reasoning_close != '\0' || s->calls.style == SP_TOOL_CALL_HARMONY;
 }
 
 bool sp_chat_format_opens_reasoning(const struct sp_chat_format *s, const char *prompt, size_t size)
@@ -167,73 +159,4 @@ const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
     }
     add_all(&line, (const char *const[]){s->close, s->all_close}, 2);
     return text;
-}
-
-/* ---- special tokens ---- */
-
-static enum sp_status add_special(struct sp_chat_specials *out, uint32_t id, const char *text,
-                                  size_t size, struct sp_err *err)
-{
-    size_t cap = out->n;
-    enum sp_status st;
-
-    for (size_t i = 0; i < out->n; i++)
-        if (out->at[i].id == id) return SP_OK;
-    if ((st = sp_grow(&out->at, &cap, out->n + 1, sizeof *out->at, err))) return st;
-    if ((st = sp_copy_text(&out->at[out->n].text, text, size, err))) return st;
-    out->at[out->n++].id = id;
-    return SP_OK;
-}
-
-/* Adds the special tokens of a tag. */
-static enum sp_status find_in(struct sp_chat_specials *out, const char *tag,
-                              const struct sp_tokenizer *tokenizer, struct sp_err *err)
-{
-    struct sp_token_info token;
-    uint32_t *ids = NULL;
-    size_t n = 0;
-    enum sp_status st =
-        sp_tokenizer_encode(tokenizer, tag, strlen(tag), SP_ENCODE_PARSE_SPECIAL, &ids, &n, err);
-
-    for (size_t i = 0; i < n && !st; i++) {
-        if (!sp_tokenizer_token(tokenizer, ids[i], &token) || !token.special) continue;
-        st = add_special(out, ids[i], token.bytes, token.len, err);
-    }
-    free(ids);
-    return st;
-}
-
-enum sp_status sp_chat_specials_find(struct sp_chat_specials *out,
-                                     const struct sp_chat_format *format,
-                                     const struct sp_tokenizer *tokenizer, bool calls,
-                                     struct sp_err *err)
-{
-    const struct sp_tool_call_format *c = &format->calls;
-    const char *const reasoning[] = {format->reasoning_open, format->reasoning_close};
-    const char *const tags[] = {c->all_open,         c->all_close,    c->open,       c->close,
-                                c->before_arguments, c->quote,        c->after_name, c->before_key,
-                                c->before_text,      c->before_value, c->after_value};
-    struct sp_chat_specials found = {NULL, 0};
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; i < sizeof reasoning / sizeof *reasoning && !st; i++)
-        st = find_in(&found, reasoning[i], tokenizer, err);
-    for (size_t i = 0; calls && i < sizeof tags / sizeof *tags && !st; i++)
-        st = find_in(&found, tags[i], tokenizer, err);
-    for (size_t i = 0; c->style == SP_TOOL_CALL_HARMONY && sp_chat_harmony_tags[i] && !st; i++)
-        st = find_in(&found, sp_chat_harmony_tags[i], tokenizer, err);
-    if (st) {
-        sp_chat_specials_release(&found);
-        return st;
-    }
-    *out = found;
-    return SP_OK;
-}
-
-void sp_chat_specials_release(struct sp_chat_specials *specials)
-{
-    for (size_t i = 0; i < specials->n; i++)
-        free(specials->at[i].text);
-    free(specials->at);
-    *specials = (struct sp_chat_specials){NULL, 0};
 }

@@ -64,9 +64,6 @@ SP_MUST_CHECK enum sp_status sp_chat_format_learn(struct sp_chat_format *out,
                                                   const struct sp_tokenizer *tokenizer,
                                                   struct sp_err *err);
 
-/* Returns true if reasoning can be separated from the rest of an answer. */
-bool sp_chat_format_has_reasoning(const struct sp_chat_format *format);
-
 /* True if an answer to this prompt begins inside reasoning: it then ends with reasoning_open. */
 bool sp_chat_format_opens_reasoning(const struct sp_chat_format *format, const char *prompt,
                                     size_t size);
@@ -89,11 +86,5 @@ struct sp_chat_specials {
     struct sp_chat_special *at; /* [n], owned */
     size_t n;
 };
-/* Finds the special tokens in the tags of reasoning and, if `calls`, of tool calls. */
-SP_MUST_CHECK enum sp_status sp_chat_specials_find(struct sp_chat_specials *out,
-                                                   const struct sp_chat_format *format,
-                                                   const struct sp_tokenizer *tokenizer, bool calls,
-                                                   struct sp_err *err);
-void sp_chat_specials_release(struct sp_chat_specials *specials);
 
 #endif

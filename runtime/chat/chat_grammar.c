@@ -1,5 +1,5 @@
 #include "runtime/chat/chat_grammar_parts.h"
-#include "runtime/grammar/grammar_chars.h"
+#include "runtime/grammar/grammar_sequence.h"
 #include "runtime/chat/tool_call.h"
 
 #include <string.h>

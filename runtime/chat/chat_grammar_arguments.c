@@ -1,8 +1,7 @@
 /* The grammar of a call's arguments, constrained to the function's schema. */
 #include "runtime/chat/chat_grammar_parts.h"
 
-#include "format/base/mem.h"
-#include "runtime/chat/tool_value.h"
+#include "runtime/chat/tool_call.h"
 #include "runtime/grammar/json_schema.h"
 #include "runtime/grammar/json_schema_parts.h"
 

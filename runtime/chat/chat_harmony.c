@@ -7,18 +7,12 @@
  *
  * The recipient may also stand in front of the channel; a message on the channel "commentary"
  * without one is content. */
-#include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"
 
 const char *const sp_chat_harmony_tags[] = {"<|start|>", "<|channel|>", "<|message|>",   "<|end|>",
                                             "<|call|>",  "<|return|>",  "<|constrain|>", NULL};
 
 enum { MAX_HEADER = 256 };
-
-void sp_chat_harmony_release(struct sp_chat_harmony *h)
-{
-    sp_strbuf_release(&h->name);
-}
 
 /* Returns the word after the last `tag`, up to whitespace or another tag. */
 static const char *word_after(size_t *size, const char *tag, const char *text, size_t len)

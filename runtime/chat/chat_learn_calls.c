@@ -1,9 +1,8 @@
 /* Learns the style and the tags of tool calls from the text that a template writes around their
  * names and arguments. */
-#include "runtime/chat/chat_learn.h"
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_probe.h"
-#include "runtime/chat/tool_value.h"
+#include "runtime/chat/tool_call.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Learns the tags of reasoning from the text that a template writes around it; otherwise from the
  * prompt's end, or from what the template removes from earlier answers. */
-#include "runtime/chat/chat_learn.h"
 #include "runtime/chat/chat_probe.h"
 
 #include <stdlib.h>

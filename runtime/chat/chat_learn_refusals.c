@@ -1,5 +1,5 @@
 #include "format/json/json_write.h"
-#include "runtime/chat/chat_learn.h"
+#include "runtime/chat/chat_probe.h"
 #include "runtime/chat/chat_normalize.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* The parser of answers: a machine of four states, which holds back text that is undecided. */
 #include "runtime/chat/chat_parser.h"
-#include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"
 #include "runtime/chat/tool_call.h"
 
@@ -152,9 +151,11 @@ enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
 void sp_chat_parser_close(struct sp_chat_parser *p)
 {
     if (p == NULL) return;
-    sp_chat_pending_release(&p->stream);
-    sp_chat_harmony_release(&p->harmony);
-    sp_tool_call_release(&p->call);
+    sp_strbuf_release(&p->stream.text);
+    sp_strbuf_release(&p->stream.special);
+    sp_strbuf_release(&p->harmony.name);
+    sp_strbuf_release(&p->call.name);
+    sp_strbuf_release(&p->call.arguments);
     free(p);
 }
 

@@ -1,11 +1,5 @@
 #include "runtime/chat/chat_pending.h"
 
-void sp_chat_pending_release(struct sp_chat_pending *s)
-{
-    sp_strbuf_release(&s->text);
-    sp_strbuf_release(&s->special);
-}
-
 enum sp_status sp_chat_pending_add(struct sp_chat_pending *s, const char *text, size_t size,
                                    bool special, struct sp_err *err)
 {

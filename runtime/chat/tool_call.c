@@ -3,12 +3,6 @@
 
 enum { MAX_NAME = 256 };
 
-void sp_tool_call_release(struct sp_tool_call *call)
-{
-    sp_strbuf_release(&call->name);
-    sp_strbuf_release(&call->arguments);
-}
-
 bool sp_tool_call_is_list(const struct sp_tool_call_format *s)
 {
     return s->style == SP_TOOL_CALL_OBJECT || s->style == SP_TOOL_CALL_PYTHON;

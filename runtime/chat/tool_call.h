@@ -3,14 +3,17 @@
 #define SP_RUNTIME_CHAT_TOOL_CALL_H
 
 #include "runtime/chat/chat_format.h"
-#include "runtime/chat/tool_value.h"
+#include "format/base/strbuf.h"
+#include "format/json/json.h"
+
+/* MORE: the text ends inside the value. */
+enum sp_value_read { SP_VALUE_MORE, SP_VALUE_READ, SP_VALUE_NONE };
 
 /* Valid when zeroed; both are owned. */
 struct sp_tool_call {
     struct sp_strbuf name;      /* the function's name and a NUL */
     struct sp_strbuf arguments; /* a JSON object */
 };
-void sp_tool_call_release(struct sp_tool_call *call);
 
 /* The source of a call: the text after its opening tag. */
 struct sp_tool_call_source {
@@ -36,5 +39,41 @@ bool sp_tool_call_name_possible(const char *name, size_t size);
 
 /* Returns true if several calls may stand between one pair of tags. */
 bool sp_tool_call_is_list(const struct sp_tool_call_format *format);
+
+/* ---- values of arguments, as models write them, to JSON (tool_value.c) ---- */
+/* Finds the end of the JSON object, list or string at the beginning of the text, by its brackets
+ * and quotes alone. */
+enum sp_value_read sp_tool_value_json_end(size_t *end, const char *text, size_t size);
+
+/* Notations close to JSON. `quote` replaces the quotes of strings (empty: it does not); keys and
+ * words may stand without quotes. `python`: as Python's repr() writes values, where a tuple is a
+ * list and parentheses at the beginning hold name=value pairs as the members of an object. */
+struct sp_value_notation {
+    const char *quote;
+    bool python;
+};
+
+/* Appends the JSON of the bracketed value at the beginning of the text; *end: its bytes. A value
+ * with SP_VALUE_READ is valid JSON; with SP_VALUE_MORE its beginning is appended. */
+SP_MUST_CHECK enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *out,
+                                                size_t *end, const char *text, size_t size,
+                                                const struct sp_value_notation *notation,
+                                                struct sp_err *err);
+
+/* Appends a JSON string. */
+SP_MUST_CHECK enum sp_status sp_tool_value_string(struct sp_strbuf *out, const char *text,
+                                                  size_t size, struct sp_err *err);
+
+/* Appends the JSON of a value that was written without a notation, by the type in the tool's
+ * schema: a string, or for another type JSON or Python's notation, if the text is that. */
+SP_MUST_CHECK enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const struct sp_json *tools,
+                                                 const char *function, const char *key,
+                                                 const char *text, size_t size, struct sp_err *err);
+
+/* True if the function's schema makes this argument a string; an undeclared argument is one. */
+bool sp_tool_value_is_text(const struct sp_json *function, const char *key);
+
+/* Returns the function of that name in a list of tools (OpenAI's and ollama's form), or NULL. */
+const struct sp_json *sp_tool_value_tool(const struct sp_json *tools, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-#include "runtime/chat/tool_value.h"
+#include "runtime/chat/tool_call.h"
 #include "runtime/chat/chat_tag.h"
 
 #include <stdio.h>

@@ -6,7 +6,6 @@
  *
  * An alternative continues over line ends inside a group and after a "|". Groups become rules
  * without a name. llama.cpp's single tokens, <...>, are refused: this grammar describes text. */
-#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_sequence.h"
 
 #include "format/base/unicode.h"

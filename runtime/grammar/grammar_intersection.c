@@ -3,9 +3,8 @@
  * when its transitions are known. The patterns are matched on characters in UTF-8, and the grammar
  * writes these as JSON does. */
 #include "format/base/mem.h"
-#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_matcher.h"
-#include "runtime/grammar/grammar_regex.h"
+#include "runtime/grammar/grammar_sequence.h"
 #include "runtime/grammar/json_grammar.h"
 #include "runtime/grammar/json_schema_parts.h"
 

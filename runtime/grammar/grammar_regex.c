@@ -1,7 +1,6 @@
-#include "runtime/grammar/grammar_regex.h"
+#include "runtime/grammar/grammar_sequence.h"
 
 #include "format/base/unicode.h"
-#include "runtime/grammar/grammar_chars.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,25 @@
 
 #include "format/base/strbuf.h"
 #include "runtime/grammar/grammar.h"
-#include "runtime/grammar/grammar_chars.h"
+
+/* ---- sets of characters as ranges of code points ---- */
+
+struct sp_char_range {
+    uint32_t first, last; /* code points */
+};
+
+/* Matches one character of ranges in any order; surrogates and those above U+10FFFF are ignored. */
+uint32_t sp_grammar_chars(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
+                          uint32_t next);
+
+/* Sorts ranges, merges those that overlap or touch, and returns how many are left. */
+size_t sp_char_ranges_normalize(struct sp_char_range *ranges, size_t n);
+
+/* Writes the complement of n sorted, disjoint ranges to out[0..n]; returns its number of ranges. */
+size_t sp_char_ranges_negate(struct sp_char_range *out, const struct sp_char_range *ranges,
+                             size_t n);
+
+/* ---- sequences ---- */
 
 enum sp_grammar_element_kind {
     SP_GRAMMAR_ELEMENT_CHARS,
@@ -51,5 +69,21 @@ void sp_grammar_sequence_repeat(struct sp_grammar_sequence *sequence, uint32_t m
 /* Removes the elements from `first` on; returns the node where they begin, followed by `next`. */
 uint32_t sp_grammar_sequence_join(struct sp_grammar_sequence *sequence, size_t first,
                                   uint32_t next);
+
+/* ---- patterns (grammar_regex.c) ----
+ *
+ * Regular expressions as JSON Schema defines them (ECMA-262), in a grammar.
+ *
+ * Supported: characters, `.`, classes with ranges and negation, \d \w \s \D \W \S, \t \n \r \f \v
+ * \0 \xHH \uHHHH \u{H...}, escaped punctuation, groups (capturing or not), |, * + ? {m} {m,}
+ * {m,n}, lazy or not, and ^ and $ at the ends of the pattern or of one of its alternatives.
+ * Refused by name: constructs that are not regular or look around (back references, \b,
+ * assertions), and \p{...}. */
+
+/* Returns the node that matches the pattern, followed by `next`. Without ^ and $ the match may
+ * stand anywhere in the text. `spell` makes nodes of characters. Failures are recorded in the
+ * grammar: SP_E_UNSUPPORTED or SP_E_INPUT. */
+uint32_t sp_grammar_regex(struct sp_grammar *g, const char *pattern, size_t len, sp_spell_fn *spell,
+                          uint32_t next);
 
 #endif

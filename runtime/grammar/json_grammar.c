@@ -1,7 +1,7 @@
 #include "runtime/grammar/json_grammar.h"
 
 #include "format/base/unicode.h"
-#include "runtime/grammar/grammar_chars.h"
+#include "runtime/grammar/grammar_sequence.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #define SP_RUNTIME_GRAMMAR_JSON_GRAMMAR_H
 
 #include "runtime/grammar/grammar.h"
-#include "runtime/grammar/grammar_chars.h"
+#include "runtime/grammar/grammar_sequence.h"
 
 enum { SP_JSON_WHOLE_DIGITS = 16, SP_JSON_FRACTION_DIGITS = 15, SP_JSON_EXPONENT_DIGITS = 2 };
 

@@ -1,4 +1,3 @@
-#include "format/base/mem.h"
 #include "format/json/json.h"
 #include "format/json/json_write.h"
 #include "runtime/grammar/json_schema.h"

@@ -3,10 +3,7 @@
 #include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
-#include "format/base/mem.h"
-
 #include <stdio.h>
-#include <stdlib.h>
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 

@@ -6,7 +6,7 @@
  * and of the upper bound, and by the remainder for `multipleOf`. Negative numbers are mirrored.
  * Numbers with bounds or a divisor have no exponent. */
 #include "runtime/grammar/json_schema_parts.h"
-#include "runtime/grammar/grammar_chars.h"
+#include "runtime/grammar/grammar_sequence.h"
 #include "runtime/grammar/json_schema.h"
 #include "format/json/json_write.h"
 

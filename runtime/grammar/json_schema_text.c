@@ -1,12 +1,11 @@
 /* Strings: length, pattern, format, and strings other than given names. */
-#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
 #include "runtime/grammar/json_schema_parts.h"
 
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
-#include "runtime/grammar/grammar_regex.h"
+#include "runtime/grammar/grammar_sequence.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,14 +2,14 @@
  *
  * A template is written in Jinja (in checkpoints) or in Go's text/template (TEMPLATE in ollama's
  * Modelfile). Templates are untrusted: compiling and rendering are limited in memory, work and
- * nesting (runtime/template/value/template_limits.h), and unsupported constructs are refused by
+ * nesting (runtime/template/value/value.h), and unsupported constructs are refused by
  * name. */
 #ifndef SP_RUNTIME_TEMPLATE_TEMPLATE_H
 #define SP_RUNTIME_TEMPLATE_TEMPLATE_H
 
 #include "format/json/json.h"
 #include "runtime/spectool.h"
-#include "runtime/template/value/template_limits.h"
+#include "runtime/template/value/value.h"
 
 /* Recognizes a language by its tags: `{%` or `{{ name` is Jinja, `{{ .Field` or `{{ if` is Go.
  * UNKNOWN: there are none. */

@@ -1,7 +1,7 @@
 #include "runtime/template/template_request.h"
 #include "format/json/json_write.h"
 #include "format/base/mem.h"
-#include "runtime/template/value/template_limits.h"
+#include "runtime/template/value/value.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* Tests that every template takes conversations of all orders of roles, and loses no part of them.
  */
 #include "format/base/file.h"
-#include "runtime/chat/chat_learn.h"
+#include "runtime/chat/chat_probe.h"
 #include "runtime/chat/chat_normalize.h"
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"

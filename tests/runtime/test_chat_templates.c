@@ -3,7 +3,7 @@
 #include "format/base/file.h"
 #include "format/json/json.h"
 #include "runtime/chat/chat_grammar.h"
-#include "runtime/chat/tool_value.h"
+#include "runtime/chat/tool_call.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/chat_transcript.h"
 #include "tests/support/keep.h"

@@ -1,7 +1,7 @@
 /* runtime/grammar/grammar.h, grammar_gbnf.c and grammar_matcher.h: characters against the
  * definition of UTF-8, GBNF against llama.cpp's grammars/README.md, and the limits. */
 #include "format/base/unicode.h"
-#include "runtime/grammar/grammar_chars.h"
+#include "runtime/grammar/grammar_sequence.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/unit_test.h"
 

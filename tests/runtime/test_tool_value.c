@@ -1,5 +1,5 @@
 /* Tests argument values in the notations of the chat formats. */
-#include "runtime/chat/tool_value.h"
+#include "runtime/chat/tool_call.h"
 #include "tests/support/unit_test.h"
 
 /* The expected text is printed by Python's json.dumps(ast.literal_eval(text), separators=(",",

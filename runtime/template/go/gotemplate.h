@@ -6,7 +6,6 @@
 #ifndef SP_RUNTIME_TEMPLATE_GO_GOTEMPLATE_H
 #define SP_RUNTIME_TEMPLATE_GO_GOTEMPLATE_H
 
-#include "runtime/template/value/template_limits.h"
 #include "runtime/template/value/value.h"
 
 struct sp_gotemplate;

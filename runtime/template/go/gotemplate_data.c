@@ -4,7 +4,7 @@
  * field that ollama does not define is dropped. Each struct is one table: the field's name in Go,
  * its name in JSON, and the function that makes its value. */
 #include "runtime/template/go/gotemplate_exec.h"
-#include "runtime/template/value/value_text.h"
+#include "runtime/template/value/value.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Splits a Go template into tokens, as text/template/parse does. "{{- " trims the whitespace
  * before an action, " -}}" the whitespace after it; comments are dropped. */
-#include "runtime/template/go/gotemplate_lex.h"
+#include "runtime/template/go/gotemplate_exec.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/value/value_text.h"
+#include "runtime/template/value/value.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* The parser of Go templates. It also marks the nodes that ollama cuts off for the last turn. */
 #include "runtime/template/go/gotemplate_exec.h"
-#include "runtime/template/go/gotemplate_lex.h"
 
 #include <stdlib.h>
 #include <string.h>

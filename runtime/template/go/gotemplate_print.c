@@ -7,7 +7,7 @@
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/go/gotemplate_exec.h"
-#include "runtime/template/value/value_text.h"
+#include "runtime/template/value/value.h"
 
 #include <math.h>
 #include <stdio.h>

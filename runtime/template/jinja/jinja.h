@@ -7,7 +7,6 @@
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_JINJA_H
 #define SP_RUNTIME_TEMPLATE_JINJA_JINJA_H
 
-#include "runtime/template/value/template_limits.h"
 #include "runtime/template/value/value.h"
 
 struct sp_jinja;

@@ -1,7 +1,6 @@
 /* Attributes, items and slices of Jinja with Python's semantics. */
 #include "format/base/unicode.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 /* Finds a Python attribute: a method, or an attribute of an object. */
 static enum sp_status own_attribute(struct sp_jinja_machine *m, struct sp_value *out, bool *found,

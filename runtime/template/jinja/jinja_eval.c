@@ -6,7 +6,6 @@
  * the scope of its definition. */
 #include "format/base/number_text.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 #include <stdarg.h>
 #include <string.h>

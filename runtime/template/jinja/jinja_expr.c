@@ -1,6 +1,5 @@
 /* Evaluates the expressions of a Jinja template. */
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 struct sorted_args {
     struct sp_jinja_args args;

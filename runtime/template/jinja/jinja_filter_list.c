@@ -1,6 +1,5 @@
 /* Filters on lists and dictionaries. */
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 #include <string.h>
 

@@ -4,10 +4,10 @@
  * and one that ends with '-' all whitespace after it. A block tag or comment alone on its line
  * removes the spaces before it and the newline after it ('+' keeps them); `{{ }}` removes nothing
  * by itself. Line ends become "\n" first, and one at the end of the template is dropped. */
-#include "runtime/template/jinja/jinja_lex.h"
+#include "runtime/template/jinja/jinja_tree.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/value/value_text.h"
+#include "runtime/template/value/value.h"
 
 #include <string.h>
 

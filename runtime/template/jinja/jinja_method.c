@@ -3,7 +3,6 @@
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* The operators of Jinja with Python's semantics: arithmetic, order, containment. */
 #include "format/base/number_text.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The parser of Jinja's statements, and the compilation of a template. */
-#include "runtime/template/jinja/jinja_parse_expr.h"
+#include "runtime/template/jinja/jinja_tree.h"
 
 #include <stdlib.h>
 #include <string.h>

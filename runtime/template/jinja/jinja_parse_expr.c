@@ -1,7 +1,7 @@
 /* The recursive descent parser of expressions. Jinja2's precedences are not Python's: filters and
  * tests bind tighter than any operator, `**` groups to the left and is looser than unary minus,
  * `~` lies between sums and products, `a if b else c` is loosest. */
-#include "runtime/template/jinja/jinja_parse_expr.h"
+#include "runtime/template/jinja/jinja_tree.h"
 #include "runtime/template/jinja/jinja_machine.h"
 
 static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)

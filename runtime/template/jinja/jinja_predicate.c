@@ -1,6 +1,5 @@
 /* Tests, which follow `is` and are arguments of select and reject. */
 #include "runtime/template/jinja/jinja_machine.h"
-#include "runtime/template/jinja/jinja_text.h"
 
 /* Defines a test that depends on the value alone. */
 #define KIND_TEST(name, condition)                                                                 \

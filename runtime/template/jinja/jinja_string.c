@@ -1,7 +1,7 @@
 /* String operations that filters and methods share. Texts are UTF-8; characters are code points. */
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja/jinja_text.h"
+#include "runtime/template/jinja/jinja_machine.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Writes values as Python does: str, repr and json.dumps; and escapes HTML. */
-#include "runtime/template/jinja/jinja_text.h"
+#include "runtime/template/jinja/jinja_machine.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/value/value_text.h"
+#include "runtime/template/value/value.h"
 
 #include <math.h>
 #include <stdio.h>

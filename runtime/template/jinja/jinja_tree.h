@@ -6,6 +6,7 @@
 #define SP_RUNTIME_TEMPLATE_JINJA_JINJA_TREE_H
 
 #include "runtime/template/jinja/jinja.h"
+#include "runtime/template/value/value.h"
 
 enum sp_jinja_kind {
     /* Expressions */
@@ -69,5 +70,96 @@ struct sp_jinja {
     struct sp_heap heap;
     struct sp_jinja_node *body;
 };
+
+/* ---- tokens (jinja_lex.c) ---- */
+
+/* Operators, and other tokens of expressions. */
+enum sp_jinja_token {
+    SP_T_END, /* end of the template */
+    SP_T_TEXT,
+    SP_T_BLOCK_BEGIN,
+    SP_T_BLOCK_END,
+    SP_T_VAR_BEGIN,
+    SP_T_VAR_END,
+    SP_T_NAME,
+    SP_T_STRING,
+    SP_T_INT,
+    SP_T_FLOAT,
+    SP_T_FLOORDIV, /* the operators of two characters come first */
+    SP_T_POW,
+    SP_T_EQ,
+    SP_T_NE,
+    SP_T_GE,
+    SP_T_LE,
+    SP_T_GT,
+    SP_T_LT,
+    SP_T_ADD,
+    SP_T_SUB,
+    SP_T_DIV,
+    SP_T_MUL,
+    SP_T_MOD,
+    SP_T_TILDE,
+    SP_T_LBRACKET,
+    SP_T_RBRACKET,
+    SP_T_LPAREN,
+    SP_T_RPAREN,
+    SP_T_LBRACE,
+    SP_T_RBRACE,
+    SP_T_ASSIGN,
+    SP_T_DOT,
+    SP_T_COLON,
+    SP_T_PIPE,
+    SP_T_COMMA,
+    SP_T_SEMICOLON,
+    SP_T_IN,     /* only as an operator of SP_J_OPERAND */
+    SP_T_NOT_IN, /* only as an operator of SP_J_OPERAND */
+};
+
+/* A token; its text is in the heap or in the template. */
+struct sp_jinja_lexeme {
+    uint8_t token;
+    uint32_t line;
+    struct sp_value value; /* SP_T_TEXT, SP_T_NAME, SP_T_STRING, SP_T_INT, SP_T_FLOAT */
+};
+
+/* Splits a template into tokens; the last one is SP_T_END. */
+SP_MUST_CHECK enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char *text,
+                                          size_t size, struct sp_heap *heap);
+const char *sp_jinja_token_name(enum sp_jinja_token token);
+
+/* ---- the parser, and that of expressions (jinja_parse*.c) ---- */
+
+struct sp_jinja_parser {
+    struct sp_heap *heap;
+    const struct sp_jinja_lexeme *at; /* the current token */
+    /* The first unknown filter or test that is certainly reached; like Jinja2, the parser accepts
+     * one in the branch of an if, until that branch runs. */
+    const struct sp_jinja_node *unknown;
+    unsigned depth;
+    unsigned surplus; /* SP_JINJA_TAKES_... bits of the names that were used */
+    unsigned loops;   /* loops around this place; break and continue need one */
+};
+
+SP_MUST_CHECK enum sp_status sp_jinja_new_node(struct sp_jinja_parser *p,
+                                               struct sp_jinja_node **out, enum sp_jinja_kind kind);
+SP_MUST_CHECK enum sp_status sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token);
+bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name);
+bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token);
+SP_MUST_CHECK enum sp_status sp_jinja_enter(struct sp_jinja_parser *p);
+
+SP_MUST_CHECK enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p,
+                                                       struct sp_jinja_node **out);
+/* Parses one expression, or several with commas as a tuple. `stop`: a name that ends it, or NULL.
+ */
+SP_MUST_CHECK enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p,
+                                                  struct sp_jinja_node **out, bool with_if,
+                                                  const char *stop);
+/* Parses the target of an assignment. */
+SP_MUST_CHECK enum sp_status sp_jinja_parse_target(struct sp_jinja_parser *p,
+                                                   struct sp_jinja_node **out, bool with_fields);
+/* Parses a chain of filters on `input` (NULL: a block's text). at_name: after the first pipe. */
+SP_MUST_CHECK enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p,
+                                                    struct sp_jinja_node **out,
+                                                    struct sp_jinja_node *input, bool at_name);
 
 #endif

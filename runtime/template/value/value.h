@@ -13,6 +13,10 @@
 
 #include "format/base/mem.h"
 #include "format/json/json.h"
+#include "runtime/spectool.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 enum sp_value_kind {
     SP_V_ABSENT, /* no value: an argument that is absent */
@@ -174,5 +178,50 @@ int sp_number_order(struct sp_value a, struct sp_value b);
 /* Copies a JSON value into a heap, with its texts. */
 SP_MUST_CHECK enum sp_status sp_value_from_json(struct sp_heap *heap, struct sp_value *out,
                                                 const struct sp_json *json);
+
+/* ---- limits of a template ---- */
+
+/* Templates are untrusted. The limits are generous for the largest published templates and long
+ * conversations, and still mean seconds and megabytes, not hours and gigabytes. */
+#define SP_TEMPLATE_MAX_TEXT ((size_t)1 << 20)  /* bytes of a template */
+#define SP_TEMPLATE_MAX_TREE ((size_t)64 << 20) /* bytes of its parse tree */
+#define SP_TEMPLATE_MAX_MEMORY ((size_t)128 << 20)
+/* Memory of the JSON of messages, tools or variables. A request for a server takes half of it; what
+ * was a text in it, the arguments of a call, may become an object here. */
+#define SP_TEMPLATE_MAX_JSON ((size_t)128 << 20)
+#define SP_TEMPLATE_MAX_WORK ((uint64_t)50 * 1000 * 1000) /* steps: a second or two */
+/* Limits of the probes from which a chat format is learned: conversations of a few words, some
+ * twenty of which are rendered. */
+#define SP_TEMPLATE_PROBE_MEMORY (SP_TEMPLATE_MAX_MEMORY / 8)
+#define SP_TEMPLATE_PROBE_WORK (SP_TEMPLATE_MAX_WORK / 20)
+enum {
+    SP_TEMPLATE_MAX_NESTING = 100, /* nested blocks or parentheses */
+    SP_TEMPLATE_MAX_CALLS = 600,   /* nested evaluations, macros included */
+};
+
+/* ---- numbers as text and back, texts with escapes (value_text.c) ---- */
+
+/* Parses a decimal integer of at most 64 bits or a float, without a sign and NUL-terminated; false:
+ * the text is none. */
+bool sp_number_parse(struct sp_value *out, const char *text);
+
+/* Reads the escape after a backslash at text[*pos]: \n and the like, \xHH, \uHHHH, \UHHHHHHHH.
+ * *known is false, and nothing is read, if it is another one. */
+SP_MUST_CHECK enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *text,
+                                             size_t size, size_t *pos);
+
+/* Appends the fewest decimal digits that parse as `v`, which is finite, with an exponent if that is
+ * below `low` or not below `high`. */
+SP_MUST_CHECK enum sp_status sp_build_shortest(struct sp_builder *b, double v, int low, int high);
+/* Appends Python's repr of a float: 1.0, 1e+16, nan. */
+SP_MUST_CHECK enum sp_status sp_build_python_float(struct sp_builder *b, double v);
+SP_MUST_CHECK enum sp_status sp_build_integer(struct sp_builder *b, struct sp_value v);
+
+/* Python's json.dumps, the same with ensure_ascii, Go's encoding/json. */
+enum sp_json_text { SP_JSON_TEXT_PYTHON, SP_JSON_TEXT_ASCII, SP_JSON_TEXT_GO };
+
+/* Appends a text as a JSON string. */
+SP_MUST_CHECK enum sp_status sp_build_json_text(struct sp_builder *b, struct sp_value v,
+                                                enum sp_json_text how);
 
 #endif

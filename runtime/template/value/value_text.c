@@ -1,7 +1,7 @@
 /* Numbers to text and back, and texts with escapes. The shortest digits are found by printing 1, 2,
  * .. 17 of them until they parse as the same number, which is slower than the known algorithms, but
  * simple, and as exact as libc. */
-#include "runtime/template/value/value_text.h"
+#include "runtime/template/value/value.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode.h"
 
