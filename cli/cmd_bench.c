@@ -3,7 +3,7 @@
 #include "cli/bench/bench.h"
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
-#include "cli/base/temp_file.h"
+#include "cli/base/user_folder.h"
 #include "cli/base/signals.h"
 #include "convert/create/synthetic.h"
 #include "convert/create/synthetic_shapes.h"
@@ -164,7 +164,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->json) sp_bench_print_json(&bench);
     if (o->svg) st = sp_bench_write_svg(&bench, o->svg, err);
 done:
-    sp_bench_printer_release(&printer);
+    sp_table_release(&printer.table);
     sp_bench_release(&bench);
     sp_package_close(package);
     sp_temp_file_remove(&temporary);

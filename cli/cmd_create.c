@@ -1,8 +1,6 @@
 /* spectool create: converts the models of a Modelfile to a packed file. */
-#include "cli/base/word_wrap.h"
-#include "cli/create_auto_draft.h"
+#include "cli/base/out.h"
 #include "cli/create_callbacks.h"
-#include "cli/create_check.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/user_folder.h"
 #include "format/base/file.h"

@@ -5,7 +5,6 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/base/word_wrap.h"
 #include "cli/bench/machine_facts.h"
 #include "cli/packed_checkpoint.h"
 #include "format/system/cpus.h"

@@ -1,6 +1,5 @@
 /* spectool quantize: converts a packed file to one with other quantization types. */
 #include "cli/create_callbacks.h"
-#include "cli/create_check.h"
 #include "cli/packed_checkpoint.h"
 #include "convert/source/source_name.h"
 #include "format/base/file.h"

@@ -4,7 +4,6 @@
 #include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
 #include "cli/base/input_text.h"
-#include "cli/base/lines.h"
 #include "format/json/json.h"
 #include "format/json/json_write.h"
 #include "runtime/spectool.h"
@@ -178,8 +177,8 @@ static enum sp_status user_message(char **out, const char *text, struct sp_err *
 }
 
 /* Reads --think for the template. */
-static enum sp_status read_thinking(enum sp_thinking *thinking, char level[SP_THINK_LEVEL_SIZE],
-                                    const struct job *job, const char *word, struct sp_err *err)
+static enum sp_status read_thinking(struct sp_thinking *thinking, const struct job *job,
+                                    const char *word, struct sp_err *err)
 {
     const struct sp_chat_options options = {.size = sizeof options, .chat_template = job->source};
     struct sp_chat_info info = SP_CHAT_INFO_INIT;
@@ -189,7 +188,7 @@ static enum sp_status read_thinking(enum sp_thinking *thinking, char level[SP_TH
     if ((st = sp_chat_open(&chat, NULL, &options, err))) return st;
     sp_chat_describe(chat, &info);
     sp_chat_close(chat);
-    return sp_thinking_read(thinking, level, word, &info, err);
+    return sp_thinking_read(thinking, word, &info, err);
 }
 
 /* Renders one conversation: a user's message `text`, or messages from a file if it is NULL. */
@@ -203,13 +202,13 @@ static enum sp_status render_once(const struct job *job, const struct options *o
                                  .is_think_set = o->think != NULL,
                                  .kwargs = o->kwargs,
                                  .now = &job->now};
-    enum sp_thinking thinking = SP_THINK_DEFAULT;
-    char *rendered = NULL, level[SP_THINK_LEVEL_SIZE] = "";
+    struct sp_thinking thinking = {SP_THINK_DEFAULT, ""};
+    char *rendered = NULL;
     size_t size = 0;
 
-    if (o->think && (st = read_thinking(&thinking, level, job, o->think, err))) return st;
-    in.think = thinking == SP_THINK_ON;
-    in.think_level = *level ? level : NULL;
+    if (o->think && (st = read_thinking(&thinking, job, o->think, err))) return st;
+    in.think = thinking.mode == SP_THINK_ON;
+    in.think_level = *thinking.level ? thinking.level : NULL;
     st = text ? user_message(&messages, text, err)
               : read_json(&messages, o->messages, "a JSON array of messages", err);
     if (st) goto done;

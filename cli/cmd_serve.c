@@ -2,19 +2,17 @@
  *
  * One thread per session generates, the main thread among them; each connection has a thread of
  * its own; one thread waits for signals. */
-#include "cli/base/duration.h"
+#include "cli/base/opt.h"
 #include "cli/base/embed_inputs.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "cli/base/settings_opts.h"
 #include "cli/chat/drafting_cache.h"
-#include "cli/chat/prompt_folder.h"
 #include "cli/commands.h"
 #include "cli/packed_checkpoint.h"
-#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve.h"
 #include "cli/serve/serve_log.h"
 #include "cli/serve/serve_opener.h"
-#include "cli/serve/serve_routes.h"
-#include "cli/serve/serve_origin.h"
+#include "cli/serve/handlers.h"
 #include "cli/serve/serve_sandbox.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
@@ -23,7 +21,6 @@
 #include "runtime/spectool.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

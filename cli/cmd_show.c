@@ -115,6 +115,14 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
+/* True if the file has any tensor of the part. */
+static bool has_part(const struct sp_pack *pack, enum sp_part part)
+{
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++)
+        if (sp_pack_tensor(pack, i)->part == part) return true;
+    return false;
+}
+
 static enum sp_status show_modelfile(const char *name, const struct sp_pack *pack,
                                      struct sp_err *err)
 {
@@ -124,8 +132,8 @@ static enum sp_status show_modelfile(const char *name, const struct sp_pack *pac
     if ((st = sp_pack_expect_model(pack, err))) return st;
     if ((st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, err)))
         return st;
-    st = sp_modelfile_recreate(&text, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
-                               &records, err);
+    st = sp_modelfile_recreate(&text, name, has_part(pack, SP_PART_DRAFT) ? name : NULL, &records,
+                               err);
     if (st == SP_OK) fwrite(text.at, 1, text.size, stdout);
     free(records.at);
     free(text.at);

@@ -3,7 +3,6 @@
 #include "cli/packed_checkpoint.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
-#include "cli/base/lines.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"

@@ -7,15 +7,13 @@
  * it reads from memory, which bound generation on a CPU. A type ends before the last text where it
  * is clearly slower than the fastest so far: by 2 % and by four standard errors of the mean of the
  * ratios of their speed-ups on the same texts, of three at least. */
-#include "cli/create_auto_draft.h"
 
 #include "cli/base/backend_opts.h"
 #include "cli/base/input_text.h"
 #include "cli/base/signals.h"
-#include "cli/base/word_wrap.h"
-#include "cli/base/temp_file.h"
+#include "cli/base/out.h"
+#include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
-#include "cli/create_check.h"
 #include "cli/eval/eval.h"
 #include "convert/create/calibration.h"
 #include "format/base/mem.h"

@@ -1,4 +1,4 @@
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "cli/create_callbacks.h"
 #include "cli/base/signals.h"
 #include "format/base/mem.h"

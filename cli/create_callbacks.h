@@ -7,6 +7,7 @@
 #include "cli/base/out.h"
 #include "convert/create/create.h"
 #include "format/base/pool.h"
+#include "cli/base/opt.h"
 
 /* Rows of the option tables of `create` and `quantize`; `type` is their struct of options, whose
  * member `create` is a struct sp_create_options. */
@@ -88,5 +89,37 @@ bool sp_create_is_large(const struct sp_create_report *report, enum sp_part part
 
 /* Prints a table to stderr: the size of each part before and after. */
 void sp_create_print_report(const struct sp_create_report *report, const char *path);
+
+/* ---- budgets (create_check.c) ----
+ *
+ * `create` and `quantize` with --size or --bits: the types that are chosen for the size are
+ * measured against one type for all of the target, since a sum over sensitivities only predicts. */
+
+/* As sp_create or, if `quantizes`, sp_requantize. With a budget, unless its no_check is set, both
+ * choices are written to temporary files and run on the calibration's check, or without one on
+ * built-in texts, as is the model with its stored types; report->check has the result, and the
+ * better choice becomes the output. A model that makes no text, or has neither tokenizer nor check,
+ * is not measured. `command`: for progress. */
+SP_MUST_CHECK enum sp_status sp_create_checked(struct sp_create_report *report,
+                                               const struct sp_create_options *options,
+                                               bool quantizes, const char *command,
+                                               struct sp_err *err);
+
+/* ---- the type of a draft (create_auto_draft.c) ----
+ *
+ * `create --quantize-draft auto`: the fastest type of the draft, by its acceptance and by the bytes
+ * that a round reads from memory, for no time may enter the file. */
+
+/* Built-in texts, of some forty tokens each. */
+enum { SP_N_CREATE_TEXTS = 6 };
+extern const char *const sp_create_texts[SP_N_CREATE_TEXTS];
+
+/* Creates the packed file that `options` describe, with the type of its draft chosen on the texts
+ * of the files `texts` or, without any, on built-in ones; the trials and the reason go to stderr
+ * and into a receipt. options->draft_type is NONE. With dry_run, prints what would be measured. */
+SP_MUST_CHECK enum sp_status sp_create_auto_draft(struct sp_create_report *report,
+                                                  const struct sp_create_options *options,
+                                                  const struct sp_opt_list *texts,
+                                                  const char *command, struct sp_err *err);
 
 #endif

@@ -1,12 +1,10 @@
 /* The better file is copied to the output, so that nothing is quantized a third time. */
-#include "cli/create_check.h"
 
 #include "cli/base/backend_opts.h"
 #include "cli/base/signals.h"
-#include "cli/base/temp_file.h"
-#include "cli/create_auto_draft.h"
+#include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
-#include "cli/chat/prompt.h"
+#include "cli/chat/conversation.h"
 #include "format/base/file.h"
 #include "convert/create/calibration.h"
 #include "format/base/mem.h"

@@ -1,12 +1,9 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
 #include "cli/base/opt.h"
-#include "cli/base/advice.h"
-#include "cli/base/other_tools.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/base/word_wrap.h"
-#include "cli/chat/line_edit.h"
+#include "cli/chat/repl.h"
 #include "cli/commands.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/compress.h"

@@ -1,7 +1,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "cli/packed_checkpoint.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
 #include "convert/source/model_folder.h"

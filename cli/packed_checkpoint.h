@@ -2,7 +2,7 @@
 #ifndef SP_CLI_PACKED_CHECKPOINT_H
 #define SP_CLI_PACKED_CHECKPOINT_H
 
-#include "cli/base/temp_file.h"
+#include "cli/base/user_folder.h"
 #include "cli/commands.h"
 #include "convert/create/create_report.h"
 #include "format/base/err.h"

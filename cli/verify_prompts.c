@@ -1,9 +1,8 @@
 #include "cli/verify_prompts.h"
 #include "cli/chat/conversation.h"
-#include "cli/chat/response_format.h"
+#include "cli/chat/request_settings.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/base/word_wrap.h"
 
 #include "format/base/mem.h"
 #include "runtime/spectool_measure.h"

@@ -1,4 +1,4 @@
-#include "cli/base/advice.h"
+#include "cli/base/out.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 #include "cli/base/backend_opts.h"
-#include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/base/duration.h"
+#include "cli/base/opt.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "cli/base/lora_file.h"
 
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "convert/adapter/low_rank.h"
 #include "convert/source/source_adapter.h"
 

@@ -1,14 +1,11 @@
 /* Parses command lines. */
 #include "cli/base/opt.h"
-#include "cli/base/duration.h"
-#include "cli/base/other_tools.h"
 #include "format/base/spelling.h"
 #include "format/base/mem.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ enum sp_opt_kind {
     SP_OPT_NUMBER,  /* double in min..max */
     SP_OPT_FLOAT,   /* float in min..max */
     SP_OPT_SIZE, /* uint64_t: bytes, at least 1; k, M, G are powers of 1000, Ki, Mi, Gi of 1024 */
-    SP_OPT_SECONDS, /* double: a duration such as 5m (duration.h) */
+    SP_OPT_SECONDS, /* double: a duration such as 5m (duration.c) */
     SP_OPT_STRING,  /* const char *, borrowed from the command line */
     SP_OPT_CHOICE,  /* const char *: one of `choices` */
     SP_OPT_LIST,    /* struct sp_opt_list: all values, in order */
@@ -133,5 +133,30 @@ int sp_help_width(FILE *out);
 int sp_help_put_words(FILE *out, const char *text, int column, int indent, int width);
 /* Prints paragraphs, which an empty line separates, and a line end. */
 void sp_help_put_paragraphs(FILE *out, const char *text, int width);
+
+/* ---- other tools (other_tools.c) ----
+ *
+ * Commands and options of other tools (ollama, llama.cpp, mlx-lm, hf), which users try here: what
+ * they are called, or what to do instead. */
+
+/* Finds an option of another tool, without its dashes, or "", which is an operand that the command
+ * does not take. *ours = the name of the command's option that means the same, "" if an operand
+ * does; or *hint = what to know or do instead; both static, NULL if not. */
+void sp_other_option_find(const char **ours, const char **hint, const struct sp_command *command,
+                          const char *name);
+
+/* Returns what to do here instead of another tool's command, or of an option in place of a command;
+ * static; NULL: none is known. */
+const char *sp_other_tools_hint(const char *command);
+
+/* ---- durations, as ollama's clients and Go write them (duration.c) ---- */
+
+/* The longest duration in seconds: clocks can add it to their time. */
+#define SP_DURATION_MAX 1e12
+
+/* *seconds = a duration such as "5m", "1h30m", "1.5s" or "300ms"; a number without a unit counts
+ * seconds. A sign applies to the whole. Returns false if the text is not a duration, or is longer
+ * than SP_DURATION_MAX. */
+bool sp_duration_read(double *seconds, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/base/other_tools.h"
+#include "cli/base/opt.h"
 #include "format/base/affix.h"
 
 #include <string.h>

@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool sp_pack_has(const struct sp_pack *pack, enum sp_part part)
-{
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++)
-        if (sp_pack_tensor(pack, i)->part == part) return true;
-    return false;
-}
-
 bool sp_pack_is_outline(const struct sp_pack *pack)
 {
     return sp_pack_n_tensors(pack) > 0 && sp_pack_tensor(pack, 0)->digest == 0;

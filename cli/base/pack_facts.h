@@ -34,9 +34,6 @@ struct sp_pack_facts {
     char *reasoning, *tool_calls;       /* how the model writes them; owned; NULL: no template */
 };
 
-bool sp_pack_has(const struct sp_pack *pack,
-                 enum sp_part part); /* True if the file has any tensor of the part */
-
 /* True if the file is the outline of one (format/packfile_write.h), which has no identity. */
 bool sp_pack_is_outline(const struct sp_pack *pack);
 

@@ -3,6 +3,7 @@
 #define SP_CLI_BASE_USER_FOLDER_H
 
 #include "convert/source/source_name.h"
+#include "format/base/err.h"
 
 /* Creates "spectool" in the folder that the environment variable names or, if it is unset, in the
  * folder `otherwise` of the home folder; only the user can read what is created. *path is owned by
@@ -19,5 +20,21 @@ struct sp_user_stores {
 /* Fills *out with the folders that Hugging Face's tools and ollama use, by their environment
  * variables. Whether the folders exist is not checked. */
 void sp_user_stores_find(struct sp_user_stores *out);
+
+/* ---- temporary files ----
+ *
+ * A temporary file in a folder of its own in $TMPDIR or /tmp, removed as soon as it is mapped. */
+
+/* A temporary file. Valid when zeroed. */
+struct sp_temp_file {
+    char *folder, *path; /* paths; owned; NULL: no file */
+};
+
+/* Creates the folder and sets the path, at which there is no file yet. sp_temp_file_remove must be
+ * called in any case. */
+SP_MUST_CHECK enum sp_status sp_temp_file_open(struct sp_temp_file *out, const char *name,
+                                               struct sp_err *err);
+/* Removes the folder with all of its files, if it exists. */
+void sp_temp_file_remove(struct sp_temp_file *temporary);
 
 #endif

@@ -1,6 +1,5 @@
 /* _XOPEN_SOURCE declares wcwidth. */
 #define _XOPEN_SOURCE 700
-#include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
 
 #include <string.h>

@@ -65,24 +65,6 @@ struct sp_bench_exchange {
     struct sp_rank_link link;
 };
 
-/* A network between machines. */
-struct sp_bench_network {
-    const char *name;
-    double round_trip, bandwidth; /* seconds; bytes per second */
-};
-enum { SP_BENCH_NETWORKS = 3 };
-extern const struct sp_bench_network sp_bench_networks[SP_BENCH_NETWORKS];
-
-/* The fraction of a pass that its messages take by the latency and bandwidth alone, without waiting
- * for a slower rank. */
-double sp_bench_transfer_share(const struct sp_bench_exchange *exchange);
-
-/* The predicted seconds of a pass on n_ranks machines, each as fast as all ranks of this bench
- * together: products take 1/n_ranks of their time, and messages that of the network; the rest is
- * unchanged. NULL: one machine, no network. */
-double sp_bench_predict(const struct sp_bench_exchange *exchange, unsigned n_ranks,
-                        const struct sp_bench_network *network);
-
 struct sp_bench {
     const struct sp_bench_options *options;
     /* name of the model; shape of random weights, NULL: a real file */
@@ -103,18 +85,7 @@ void sp_bench_release(struct sp_bench *bench);
 
 /* True if the drafting in these figures is simulated. */
 bool sp_bench_simulated(const struct sp_bench *bench);
-double sp_bench_prefill_rate(const struct sp_bench *bench);
-/* The fraction of the memory bandwidth that a pass of one row used: 0..1, or slightly more. */
-double sp_bench_bus_share(const struct sp_bench_depth *depth);
-/* The fraction of the multiply-adds in 8 bits that the CPU could do in the time of a pass of
- * sp_bench_row_counts[k] rows, or of the prompt; 0: scalar kernels. */
-double sp_bench_product_share(const struct sp_bench_depth *depth, size_t k);
-double sp_bench_prefill_share(const struct sp_bench *bench);
-double sp_bench_plain_share(const struct sp_bench_prompt *prompt);
-double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain);
-double
-sp_bench_acceptance(const struct sp_bench_runs *runs); /* fraction of accepted draft tokens, 0..1 */
-double sp_bench_per_pass(const struct sp_bench_runs *runs); /* tokens per pass of the target */
+
 /* ---- measuring prompt processing, passes, and generation with and without a draft ---- */
 
 /* The steps of a measurement, in order. */
@@ -154,7 +125,6 @@ struct sp_bench_printer {
  * stdout what the step measured. */
 SP_MUST_CHECK enum sp_status sp_bench_print_step(void *printer, enum sp_bench_step step,
                                                  size_t index, struct sp_err *err);
-void sp_bench_printer_release(struct sp_bench_printer *printer);
 
 void sp_bench_print_json(const struct sp_bench *bench);
 

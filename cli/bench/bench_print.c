@@ -1,9 +1,111 @@
 /* Prints the figures of bench as tables, a row as soon as it is measured, or as JSON. */
 #include "cli/bench/bench.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 
 static const double GIGA = 1e9;
 enum { INDENT = 2 };
+
+const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS] = {1, 2, 4, 8, 12, SP_BENCH_MAX_ROWS};
+
+static double quotient(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+bool sp_bench_simulated(const struct sp_bench *bench)
+{
+    return bench->options->acceptance >= 0;
+}
+
+static double prefill_rate(const struct sp_bench *bench)
+{
+    return quotient((double)bench->n_prefill, bench->prefill_seconds);
+}
+
+/* The fraction of the memory bandwidth that a pass of one row used: 0..1, or slightly more. */
+static double bus_share(const struct sp_bench_depth *depth)
+{
+    return quotient((double)depth->read_size, depth->verify_seconds[0] * depth->bandwidth[0]);
+}
+
+/* The fraction of the multiply-adds in 8 bits that the CPU could do in the time of a pass of
+ * sp_bench_row_counts[k] rows; 0: scalar kernels. */
+static double product_share(const struct sp_bench_depth *depth, size_t k)
+{
+    return quotient(depth->row_products * (double)sp_bench_row_counts[k],
+                    depth->verify_seconds[k] * depth->products[k]);
+}
+
+static double prefill_share(const struct sp_bench *bench)
+{
+    return quotient(bench->prefill_row_products * (double)bench->n_prefill,
+                    bench->prefill_seconds * bench->prefill_products);
+}
+
+static double plain_share(const struct sp_bench_prompt *prompt)
+{
+    return quotient((double)prompt->read_size * prompt->plain.rate, prompt->bandwidth);
+}
+
+static double speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain)
+{
+    return quotient(drafted->rate, plain->rate);
+}
+
+static double acceptance(const struct sp_bench_runs *runs)
+{
+    return quotient((double)runs->accepted, (double)runs->drafted);
+}
+
+static double per_pass(const struct sp_bench_runs *runs)
+{
+    return quotient((double)runs->n_tokens, (double)runs->n_passes);
+}
+
+void sp_bench_release(struct sp_bench *bench)
+{
+    for (size_t i = 0; i < SP_BENCH_MAX_PROMPTS; i++)
+        sp_ids_release(&bench->prompts[i].ids);
+}
+
+/* Round trips of a product's message and its answers, and bytes per second, of a tuned stack. */
+static const struct network {
+    const char *name;
+    double round_trip, bandwidth; /* seconds; bytes per second */
+} networks[] = {
+    {"10 Gbit/s, TCP", 60e-6, 1.1e9},
+    {"25 Gbit/s, TCP", 30e-6, 2.8e9},
+    {"100 Gbit/s, RDMA", 10e-6, 11e9},
+};
+
+enum { N_NETWORKS = sizeof networks / sizeof *networks };
+
+static double transfer_seconds(const struct sp_bench_exchange *x, double round_trip,
+                               double bandwidth)
+{
+    return x->messages * round_trip + (x->sent + x->received) / bandwidth;
+}
+
+/* The fraction of a pass that its messages take by the latency and bandwidth alone, without waiting
+ * for a slower rank. */
+static double transfer_share(const struct sp_bench_exchange *x)
+{
+    return transfer_seconds(x, x->link.round_trip, x->link.bandwidth) / x->pass_seconds;
+}
+
+/* The predicted seconds of a pass on n_ranks machines, each as fast as all ranks of this bench
+ * together: products take 1/n_ranks of their time, and messages that of the network; the rest is
+ * unchanged. NULL: one machine, no network. */
+static double predict(const struct sp_bench_exchange *x, unsigned n_ranks,
+                      const struct network *network)
+{
+    double here = transfer_seconds(x, x->link.round_trip, x->link.bandwidth);
+    double products = x->product_seconds > here ? x->product_seconds - here : 0;
+    double rest = x->pass_seconds - x->product_seconds;
+    double messages = network ? transfer_seconds(x, network->round_trip, network->bandwidth) : 0;
+
+    return rest + products / n_ranks + messages;
+}
 
 static void add_headings(struct sp_table *table, const char *const *headings)
 {
@@ -23,8 +125,7 @@ static void begin_passes(struct sp_table *table, const struct sp_bench *b, struc
         "Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s, used %.0f%%)\n\n"
         "Forward passes of 1 to 16 rows (tokens) after `depth` tokens of context, "
         "logits of all rows:",
-        b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA,
-        100 * sp_bench_prefill_share(b));
+        b->n_prefill, prefill_rate(b), b->prefill_bandwidth / GIGA, 100 * prefill_share(b));
     /* Without a draft the last column would be empty, and the table too wide for 60 columns. */
     *table = (struct sp_table){
         .align = b->info.draft ? "rrrrrrr" : "rrrrrr", .widths = {6, 4, 8}, .err = err};
@@ -41,8 +142,7 @@ static void add_passes(struct sp_table *table, const struct sp_bench_depth *d)
         sp_table_add(table, "%.2f", d->verify_seconds[k] * 1e3);
         sp_table_add(table, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
         sp_table_add(table, "%.1f", d->bandwidth[k] / GIGA);
-        sp_table_add(table, "%.0f%%",
-                     100 * (k == 0 ? sp_bench_bus_share(d) : sp_bench_product_share(d, k)));
+        sp_table_add(table, "%.0f%%", 100 * (k == 0 ? bus_share(d) : product_share(d, k)));
         if (table->align[6] == '\0') continue;
         if (d->draft_seconds[k] > 0)
             sp_table_add(table, "%.2f", d->draft_seconds[k] * 1e3);
@@ -57,14 +157,14 @@ static enum sp_status print_predictions(const struct sp_bench *b, struct sp_err 
     static const char *const headings[] = {"network", "round trip us", "GB/s", "pass ms",
                                            "to one machine"};
     const struct sp_bench_exchange *x = &b->exchange;
-    double alone = sp_bench_predict(x, 1, NULL);
+    double alone = predict(x, 1, NULL);
     struct sp_table table = {.align = "lrrrr", .err = err};
     enum sp_status st;
 
     add_headings(&table, headings);
-    for (size_t i = 0; i < SP_BENCH_NETWORKS; i++) {
-        const struct sp_bench_network *net = &sp_bench_networks[i];
-        double seconds = sp_bench_predict(x, b->info.n_ranks, net);
+    for (size_t i = 0; i < N_NETWORKS; i++) {
+        const struct network *net = &networks[i];
+        double seconds = predict(x, b->info.n_ranks, net);
         sp_table_add(&table, "%s", net->name);
         sp_table_add(&table, "%.0f", net->round_trip * 1e6);
         sp_table_add(&table, "%.1f", net->bandwidth / GIGA);
@@ -88,8 +188,8 @@ static enum sp_status print_exchange(const struct sp_bench *b, struct sp_err *er
         "\nExchange with the other ranks in a pass of one row: %.0f messages to each, "
         "%.1f kB sent, %.1f kB received; %.1f%% of the time, waiting for answers "
         "included, %.1f%% by latency (%.1f us both ways) and bandwidth (%.2f GB/s) alone",
-        x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share,
-        100 * sp_bench_transfer_share(x), x->link.round_trip * 1e6, x->link.bandwidth / GIGA);
+        x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share, 100 * transfer_share(x),
+        x->link.round_trip * 1e6, x->link.bandwidth / GIGA);
     if (b->info.n_ranks_here < b->info.n_ranks) return SP_OK; /* measured, not predicted */
     return print_predictions(b, err);
 }
@@ -127,12 +227,12 @@ static void add_prompt(struct sp_table *table, const struct sp_bench *b, size_t 
     sp_table_add(table, "%zu", p->ids.n);
     sp_table_add(table, "%.1f", p->plain.rate);
     sp_table_add(table, "%.1f", p->bandwidth / GIGA);
-    sp_table_add(table, "%.0f%%", 100 * sp_bench_plain_share(p));
+    sp_table_add(table, "%.0f%%", 100 * plain_share(p));
     if (b->info.draft == NULL) return;
     sp_table_add(table, "%.1f", d->rate);
-    sp_table_add(table, "%.2fx", sp_bench_speed_up(d, &p->plain));
-    sp_table_add(table, "%.1f%%", 100 * sp_bench_acceptance(d));
-    sp_table_add(table, "%.2f", sp_bench_per_pass(d));
+    sp_table_add(table, "%.2fx", speed_up(d, &p->plain));
+    sp_table_add(table, "%.1f%%", 100 * acceptance(d));
+    sp_table_add(table, "%.2f", per_pass(d));
 }
 
 /* ---- all tables ---- */
@@ -189,22 +289,17 @@ enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_
     return st;
 }
 
-void sp_bench_printer_release(struct sp_bench_printer *printer)
-{
-    sp_table_release(&printer->table);
-}
-
 /* ---- JSON ---- */
 
 static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
 {
     sp_json_out_put(out, "{depth:%zu, read_bytes:%zu, bandwidth_used:%g, passes:[", d->n_before,
-                    (size_t)d->read_size, sp_bench_bus_share(d));
+                    (size_t)d->read_size, bus_share(d));
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
         sp_json_out_put(out,
                         "{rows:%zu, seconds:%g, draft_seconds:%g, bandwidth:%g, products_used:%g}",
                         sp_bench_row_counts[k], d->verify_seconds[k], d->draft_seconds[k],
-                        d->bandwidth[k], sp_bench_product_share(d, k));
+                        d->bandwidth[k], product_share(d, k));
     }
     sp_json_out_put(out, "]}");
 }
@@ -219,12 +314,11 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
                     "{prompt_tokens:%zu, tokens:%zu, plain_rate:%g, read_bytes:%zu, bandwidth:%g, "
                     "bandwidth_used:%g",
                     p->ids.n, p->n_generated, p->plain.rate, (size_t)p->read_size, p->bandwidth,
-                    sp_bench_plain_share(p));
+                    plain_share(p));
     if (b->info.draft) sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
     if (b->info.draft) {
         sp_json_out_put(out, "drafted_rate:%g, speed_up:%g, acceptance:%g, tokens_per_pass:%g",
-                        d->rate, sp_bench_speed_up(d, &p->plain), sp_bench_acceptance(d),
-                        sp_bench_per_pass(d));
+                        d->rate, speed_up(d, &p->plain), acceptance(d), per_pass(d));
     }
     sp_json_out_end(out, '}');
 }
@@ -236,15 +330,15 @@ static void print_json_predictions(struct sp_json_out *out, const struct sp_benc
     sp_json_out_put(out,
                     "transfer_share:%g, round_trip_seconds:%g, bandwidth:%g, pass_seconds:%g, "
                     "product_seconds:%g",
-                    sp_bench_transfer_share(x), x->link.round_trip, x->link.bandwidth,
-                    x->pass_seconds, x->product_seconds);
+                    transfer_share(x), x->link.round_trip, x->link.bandwidth, x->pass_seconds,
+                    x->product_seconds);
     if (b->info.n_ranks_here < b->info.n_ranks) return;
-    sp_json_out_put(out, "predicted_one_machine:%g, predicted:[", sp_bench_predict(x, 1, NULL));
-    for (size_t i = 0; i < SP_BENCH_NETWORKS; i++) {
-        const struct sp_bench_network *net = &sp_bench_networks[i];
+    sp_json_out_put(out, "predicted_one_machine:%g, predicted:[", predict(x, 1, NULL));
+    for (size_t i = 0; i < N_NETWORKS; i++) {
+        const struct network *net = &networks[i];
         sp_json_out_put(out, "{network:%s, round_trip_seconds:%g, bandwidth:%g, pass_seconds:%g}",
                         net->name, net->round_trip, net->bandwidth,
-                        sp_bench_predict(x, b->info.n_ranks, net));
+                        predict(x, b->info.n_ranks, net));
     }
     sp_json_out_end(out, ']');
 }
@@ -262,7 +356,7 @@ void sp_bench_print_json(const struct sp_bench *b)
         sp_json_out_double(&out, "simulated_acceptance", b->options->acceptance);
     sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
     sp_json_out_put(&out, "prefill_rate:%g, prefill_bandwidth:%g, prefill_products_used:%g",
-                    sp_bench_prefill_rate(b), b->prefill_bandwidth, sp_bench_prefill_share(b));
+                    prefill_rate(b), b->prefill_bandwidth, prefill_share(b));
     if (b->info.n_ranks > 1) {
         sp_json_out_put(&out, "exchange:{messages:%g, sent_bytes:%g, received_bytes:%g, share:%g",
                         b->exchange.messages, b->exchange.sent, b->exchange.received,

@@ -1,9 +1,7 @@
 /* The calling thread reads lines; one thread per session answers them. The thread that completes
  * the oldest pending line writes its answer and all completed ones that follow it. */
 #include "cli/chat/batch.h"
-#include "cli/base/advice.h"
-#include "cli/base/lines.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/clock.h"

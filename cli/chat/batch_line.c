@@ -1,6 +1,5 @@
 #include "cli/chat/batch.h"
 #include "cli/chat/request_settings.h"
-#include "cli/chat/response_format.h"
 #include "format/base/affix.h"
 
 #include <string.h>
@@ -141,11 +140,9 @@ enum sp_status sp_batch_line_request(struct sp_loaded_model *out, struct sp_batc
 {
     struct sp_conversation *c = &m->conversation;
     const struct sp_json *think = sp_json_get(line->json, "think");
-    enum sp_thinking thinking = c->thinking;
-    char level[SP_THINK_LEVEL_SIZE];
+    const struct sp_thinking thinking = c->thinking;
     enum sp_status st = SP_OK;
 
-    memcpy(level, c->think_level, sizeof level);
     c->settings = &line->settings;
     if (line->grammar) c->response_format = line->grammar;
     if (think != NULL) st = set_thinking(c, think, err);
@@ -166,7 +163,6 @@ enum sp_status sp_batch_line_request(struct sp_loaded_model *out, struct sp_batc
     c->settings = m->settings;
     c->response_format = m->grammar;
     c->thinking = thinking;
-    memcpy(c->think_level, level, sizeof level);
     sp_conversation_clear(c);
     if (st == SP_OK && line->ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
     return st ? st : sp_loaded_model_check_context(m, line->ids.n, err);

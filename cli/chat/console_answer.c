@@ -1,7 +1,6 @@
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/base/word_wrap.h"
 #include "cli/chat/loaded_model.h"
 #include "cli/chat/repetition.h"
 #include "format/base/clock.h"

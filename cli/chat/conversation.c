@@ -57,9 +57,8 @@ enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char 
 const char *const sp_thinking_words[] = {"true", "false",  "on",   "off",
                                          "low",  "medium", "high", NULL};
 
-enum sp_status sp_thinking_read(enum sp_thinking *thinking, char level[SP_THINK_LEVEL_SIZE],
-                                const char *word, const struct sp_chat_info *chat,
-                                struct sp_err *err)
+enum sp_status sp_thinking_read(struct sp_thinking *thinking, const char *word,
+                                const struct sp_chat_info *chat, struct sp_err *err)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     bool off = strcmp(word, "false") == 0 || strcmp(word, "off") == 0;
@@ -74,17 +73,15 @@ enum sp_status sp_thinking_read(enum sp_thinking *thinking, char level[SP_THINK_
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "think %s: this model's chat template has no reasoning", word);
     }
-    *thinking = off ? SP_THINK_OFF : SP_THINK_ON;
-    memcpy(level, word, len);
-    level[len] = '\0';
+    *thinking = (struct sp_thinking){.mode = off ? SP_THINK_OFF : SP_THINK_ON};
+    memcpy(thinking->level, word, len);
     return SP_OK;
 }
 
 enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const char *word,
                                             struct sp_err *err)
 {
-    return sp_thinking_read(&c->thinking, c->think_level, word, c->template ? &c->chat_info : NULL,
-                            err);
+    return sp_thinking_read(&c->thinking, word, c->template ? &c->chat_info : NULL, err);
 }
 
 static enum sp_status take_messages(struct sp_conversation *c, const struct sp_file_settings *file,
@@ -167,9 +164,9 @@ static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_requ
     sp_chat_prompt_close(c->rendered);
     c->rendered = NULL;
     request->size = sizeof *request;
-    request->is_think_set = c->thinking != SP_THINK_DEFAULT;
-    request->think = c->thinking == SP_THINK_ON;
-    request->think_level = *c->think_level ? c->think_level : NULL;
+    request->is_think_set = c->thinking.mode != SP_THINK_DEFAULT;
+    request->think = c->thinking.mode == SP_THINK_ON;
+    request->think_level = *c->thinking.level ? c->thinking.level : NULL;
     request->now = &c->now;
     request->response_format = c->response_format;
     request->ignore_eos = c->ignore_eos;
@@ -395,4 +392,36 @@ void sp_conversation_clear(struct sp_conversation *c)
 {
     c->prompt.n = c->n_kept = 0;
     drop_turns(c, c->n_given);
+}
+
+/* ---- prompts ---- */
+
+enum sp_status sp_prompt_raw(struct sp_ids *ids, const struct sp_package *package, const char *text,
+                             size_t size, bool first, struct sp_err *err)
+{
+    unsigned flags = SP_ENCODE_PARSE_SPECIAL | (first ? SP_ENCODE_ADD_SPECIAL : 0);
+
+    return sp_tokenizer_encode(sp_package_tokenizer(package), text, size, flags, &ids->at, &ids->n,
+                               err);
+}
+
+size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *package,
+                          const struct sp_settings *settings)
+{
+    const struct sp_tokenizer *tokenizer = sp_package_tokenizer(package);
+    size_t n = 0, size;
+
+    for (size_t i = 0; tokenizer && i < settings->stops.n; i++) {
+        const char *stop = settings->stops.at[i];
+        if (sp_tokenizer_leading_special(tokenizer, stop, &ids[n], &size))
+            n += size == strlen(stop);
+    }
+    return n;
+}
+
+void sp_prompt_limit_reasoning(struct sp_chat_request *request, const struct sp_settings *settings)
+{
+    request->limit_reasoning = settings->reasoning_budget >= 0;
+    if (request->limit_reasoning)
+        request->max_reasoning_tokens = (size_t)settings->reasoning_budget;
 }

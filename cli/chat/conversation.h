@@ -7,13 +7,18 @@
 #define SP_CLI_CHAT_CONVERSATION_H
 
 #include "cli/base/opt.h"
-#include "cli/chat/prompt.h"
 #include "format/packfile.h"
+#include "cli/base/ids.h"
+#include "cli/base/settings.h"
+#include "runtime/spectool.h"
 
 enum { SP_THINK_LEVEL_SIZE = 16 };
 
 /* Whether reasoning is requested from the template; SP_THINK_DEFAULT leaves it to the template. */
-enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
+struct sp_thinking {
+    enum { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF } mode;
+    char level[SP_THINK_LEVEL_SIZE]; /* of the effort; empty: none */
+};
 
 /* A message of the conversation. */
 struct sp_turn {
@@ -35,12 +40,11 @@ struct sp_conversation {
     const struct sp_grammar *response_format; /* borrowed; NULL: none */
     const struct sp_settings *settings;       /* for its stop texts; borrowed; NULL: none */
     bool ignore_eos;
-    enum sp_thinking thinking;
-    char think_level[SP_THINK_LEVEL_SIZE]; /* level of reasoning effort; empty: none */
-    struct sp_template_time now;           /* time shown to the template, the same in all prompts */
-    struct sp_chat_prompt *rendered;       /* the last prompt as rendered; owned; NULL: raw */
-    struct sp_ids prompt;                  /* token ids of the last prompt; owned */
-    size_t n_kept;                         /* raw: number of ids before the last user message */
+    struct sp_thinking thinking;
+    struct sp_template_time now;     /* time shown to the template, the same in all prompts */
+    struct sp_chat_prompt *rendered; /* the last prompt as rendered; owned; NULL: raw */
+    struct sp_ids prompt;            /* token ids of the last prompt; owned */
+    size_t n_kept;                   /* raw: number of ids before the last user message */
 };
 
 /* Opens a conversation with the template of a packed file, and its SYSTEM and MESSAGE records;
@@ -77,10 +81,9 @@ extern const char *const sp_thinking_words[];
 /* Reads whether a model is to reason from a word: true or on, false or off, or a level, which
  * consists of letters. `chat`: what its template can do; NULL: it has none. SP_E_UNSUPPORTED if
  * reasoning is to be on, and the template has none. */
-SP_MUST_CHECK enum sp_status sp_thinking_read(enum sp_thinking *thinking,
-                                              char level[SP_THINK_LEVEL_SIZE], const char *word,
+SP_MUST_CHECK enum sp_status sp_thinking_read(struct sp_thinking *thinking, const char *word,
                                               const struct sp_chat_info *chat, struct sp_err *err);
-/* Sets `thinking` and `think_level` the same way. Call after sp_conversation_attach. */
+/* Sets `thinking` the same way. Call after sp_conversation_attach. */
 SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
                                                           const char *word, struct sp_err *err);
 
@@ -118,5 +121,23 @@ void sp_conversation_undo(struct sp_conversation *c, char **text);
 void sp_conversation_withdraw(struct sp_conversation *c);
 /* Drops everything except the file's messages. */
 void sp_conversation_clear(struct sp_conversation *c);
+
+/* ---- prompts ----
+ *
+ * Converts plain text to the ids of a prompt, and finds the special tokens among the stop texts. */
+
+/* Tokenizes a text without a template. Special tokens in it are recognized; `first` adds what the
+ * post-processor puts around a text. *ids is owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_prompt_raw(struct sp_ids *ids, const struct sp_package *package,
+                                           const char *text, size_t size, bool first,
+                                           struct sp_err *err);
+
+/* Writes the ids of the stop texts that are special tokens, since the text of an answer never
+ * contains such a token. Returns their number. */
+size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *package,
+                          const struct sp_settings *settings);
+
+/* Limits the reasoning of the answer as the settings say. */
+void sp_prompt_limit_reasoning(struct sp_chat_request *request, const struct sp_settings *settings);
 
 #endif

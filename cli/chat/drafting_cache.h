@@ -5,6 +5,7 @@
 #define SP_CLI_CHAT_DRAFTING_CACHE_H
 
 #include "runtime/spectool.h"
+#include "cli/base/backend_opts.h"
 
 /* Creates the folder of the files, which has nothing else. Returns its path, owned by the caller;
  * NULL: there is none. */
@@ -16,5 +17,14 @@ void sp_drafting_cache_load(struct sp_package *package);
 
 /* Keeps what this process learned, unless the file was changed meanwhile. */
 void sp_drafting_cache_save(const struct sp_package *package);
+
+/* ---- the folder of processed prompts ---- */
+
+/* Opens the prompt cache that the options name, or that of the user. *folder: its path, owned by
+ * the caller. Without a folder of the user both are NULL; one that is named and cannot be used is
+ * SP_E_IO or SP_E_USAGE. command: of notes, static. */
+SP_MUST_CHECK enum sp_status sp_prompt_folder_open(struct sp_prompt_cache **out, char **folder,
+                                                   const struct sp_backend_opts *options,
+                                                   const char *command, struct sp_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/chat/line_edit.h"
+#include "cli/chat/repl.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/mem.h"

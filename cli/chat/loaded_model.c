@@ -1,6 +1,6 @@
 #include "cli/chat/loaded_model.h"
 #include "cli/base/lora_file.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>

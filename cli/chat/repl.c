@@ -4,10 +4,9 @@
  * and keeps the text generated so far. A full context is reported; only with --context-full shift
  * are the oldest messages dropped. */
 #include "cli/chat/repl.h"
-#include "cli/base/advice.h"
 #include "cli/base/signals.h"
 #include "cli/base/user_folder.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 

@@ -1,9 +1,7 @@
 #include "cli/chat/repl.h"
-#include "cli/base/advice.h"
 #include "cli/base/out.h"
-#include "cli/base/temp_file.h"
-#include "cli/base/word_wrap.h"
-#include "cli/chat/response_format.h"
+#include "cli/base/user_folder.h"
+#include "cli/chat/request_settings.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -92,10 +90,11 @@ static void set_thinking(struct sp_conversation *c, const char *word)
         sp_repl_reply("%s.", err.text);
     else if (c->template == NULL)
         sp_repl_reply("This requires a chat template.");
-    else if (c->thinking == SP_THINK_OFF)
+    else if (c->thinking.mode == SP_THINK_OFF)
         sp_repl_reply("Reasoning is off.");
     else
-        sp_repl_reply("Reasoning is on%s%s.", *c->think_level ? ", level " : "", c->think_level);
+        sp_repl_reply("Reasoning is on%s%s.", *c->thinking.level ? ", level " : "",
+                      c->thinking.level);
 }
 
 /* Handles the words of /set that are on or off. Returns false for other words. */

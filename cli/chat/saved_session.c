@@ -89,12 +89,12 @@ static void write_session(struct sp_json_out *out, const struct sp_loaded_model 
         next_line(out, "  ");
         sp_json_out_text(out, "system", c->system);
     }
-    if (c->thinking != SP_THINK_DEFAULT) {
+    if (c->thinking.mode != SP_THINK_DEFAULT) {
         next_line(out, "  ");
-        if (*c->think_level)
-            sp_json_out_text(out, "think", c->think_level);
+        if (*c->thinking.level)
+            sp_json_out_text(out, "think", c->thinking.level);
         else
-            sp_json_out_bool(out, "think", c->thinking == SP_THINK_ON);
+            sp_json_out_bool(out, "think", c->thinking.mode == SP_THINK_ON);
     }
     next_line(out, "  ");
     sp_json_out_begin(out, "settings", '{');
@@ -172,11 +172,9 @@ static enum sp_status apply(struct saved *s, struct sp_loaded_model *m, struct s
     struct sp_conversation *c = &m->conversation;
     struct sp_settings before = *m->settings;
     bool resized = s->settings.n_context != before.n_context;
-    enum sp_thinking thinking = c->thinking;
-    char level[SP_THINK_LEVEL_SIZE];
+    const struct sp_thinking thinking = c->thinking;
     enum sp_status st;
 
-    memcpy(level, c->think_level, sizeof level);
     if (*s->think && (st = sp_conversation_set_thinking(c, s->think, err))) return st;
     st = resized ? sp_loaded_model_set_context(m, s->settings.n_context, err) : SP_OK;
     if (st) goto done;
@@ -187,13 +185,9 @@ static enum sp_status apply(struct saved *s, struct sp_loaded_model *m, struct s
 done:
     if (st) {
         c->thinking = thinking;
-        memcpy(c->think_level, level, sizeof level);
         return st;
     }
-    if (*s->think == '\0') {
-        c->thinking = SP_THINK_DEFAULT;
-        c->think_level[0] = '\0';
-    }
+    if (*s->think == '\0') c->thinking = (struct sp_thinking){SP_THINK_DEFAULT, ""};
     *m->settings = s->settings;
     s->settings = before;
     m->n_used = 0;

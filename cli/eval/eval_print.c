@@ -2,7 +2,6 @@
  * each text and one for all of them. */
 #include "cli/eval/eval.h"
 #include "cli/base/out.h"
-#include "cli/base/word_wrap.h"
 #include "format/json/json_write.h"
 #include "runtime/spectool_measure.h"
 

@@ -2,7 +2,7 @@
 #ifndef SP_CLI_SERVE_HANDLERS_H
 #define SP_CLI_SERVE_HANDLERS_H
 
-#include "cli/serve/http/serve_budget.h"
+#include "cli/serve/http/serve_http.h"
 #include "cli/serve/jobs/serve.h"
 #include "format/json/json.h"
 
@@ -66,9 +66,6 @@ bool sp_exchange_is_anthropic(const struct sp_exchange *x);
 void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve, const char *key,
                             const char *value);
 
-/* Adds a sentence to the request's line in the log. */
-void sp_exchange_note(struct sp_exchange *x, const char *sentence);
-
 /* Writes an error in the format of the requested API, and to the log. `code`: of OpenAI's API;
  * NULL: none. Status 503 means that the request could succeed later. */
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
@@ -131,34 +128,6 @@ sp_serve_members_fn sp_serve_tokenize;       /* POST /tokenize: `content` as tok
 sp_serve_members_fn sp_serve_detokenize;     /* POST /detokenize: the text of `tokens` */
 sp_serve_members_fn sp_serve_apply_template; /* POST /apply-template: a chat completion's prompt */
 
-/* GET /props: the settings of requests that set none, and the template of an open model. */
-void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
-                    const struct sp_serve_model *model);
-
-/* GET /slots: writes an array of the sessions. Returns the number of those that are free. */
-size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
-                      struct sp_serve_model *model);
-
-void sp_handle_root(struct sp_exchange *x);
-void sp_handle_page(struct sp_exchange *x);
-void sp_handle_health(struct sp_exchange *x);
-void sp_handle_ready(struct sp_exchange *x);
-void sp_handle_metrics(struct sp_exchange *x);
-void sp_handle_props(struct sp_exchange *x);
-void sp_handle_slots(struct sp_exchange *x);
-void sp_handle_lora_adapters(struct sp_exchange *x);
-void sp_handle_lora_scales(struct sp_exchange *x);
-void sp_handle_version(struct sp_exchange *x);
-void sp_handle_show(struct sp_exchange *x);
-void sp_handle_models(struct sp_exchange *x);
-void sp_handle_model(struct sp_exchange *x);
-void sp_handle_missing(struct sp_exchange *x);
-
-/* Answer with members that a function makes of the body, and with what a function writes about all
- * models; or with the function's error. */
-void sp_handle_members(struct sp_exchange *x, sp_serve_members_fn *write);
-void sp_handle_list(struct sp_exchange *x, sp_serve_list_fn *write);
-
 /* ---- requests for text, which the queue answers (handlers_generate.c) ----
  *
  * A handler reads its request into a job and puts it into the queue; the other half, which
@@ -167,5 +136,32 @@ void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api);
 void sp_handle_anthropic(struct sp_exchange *x);
 void sp_handle_ollama_chat(struct sp_exchange *x);
 void sp_handle_ollama_text(struct sp_exchange *x);
+
+/* ---- paths of the APIs (serve_routes.c) ---- */
+
+/* `context` of both functions is the struct sp_serve. [any thread] */
+
+/* True if the request has a key that the server accepts, or needs none. */
+bool sp_serve_admits(void *context, const char *path, const struct sp_http_connection *connection);
+
+/* Handles a request. */
+void sp_serve_handle(void *context, const struct sp_http_request *request,
+                     struct sp_http_response *answer);
+
+/* ---- origins that may use the server (serve_origin.c) ---- */
+
+/* Checks the value of --cors: *, or origins (SCHEME://HOST[:PORT]) between commas; SP_E_USAGE. */
+SP_MUST_CHECK enum sp_status sp_serve_cors_check(const char *origins, struct sp_err *err);
+
+/* The origin that a response to this request allows: *, or the request's own if --cors names it;
+ * NULL: none. Borrowed from the request or static. */
+const char *sp_serve_allowed_origin(const struct sp_serve *serve,
+                                    const struct sp_http_request *request);
+
+/* Returns why a request is refused, static; NULL: it is not. It is refused if its origin is neither
+ * the server's own nor one that --cors names, and on the loopback interface also if its Host is
+ * neither this machine nor the host of such an origin. */
+const char *sp_serve_check_origin(const struct sp_serve *serve,
+                                  const struct sp_http_request *request);
 
 #endif

@@ -1,6 +1,5 @@
 #include "cli/serve/handlers.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/jobs/serve.h"
 
@@ -161,7 +160,7 @@ void sp_handle_anthropic(struct sp_exchange *x)
     }
     sp_serve_anthropic_refuse_thread(&x->out, sentence);
     sp_exchange_close_body(x, 400);
-    sp_exchange_note(x, sentence);
+    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
 }
 
 /* Loads or unloads the model of a request without a prompt. */

@@ -1,7 +1,7 @@
 /* A line becomes a request without a connection, which the routes of the server answer. */
 #include "cli/serve/serve_batch.h"
-#include "cli/serve/jobs/serve_job.h"
-#include "cli/serve/serve_routes.h"
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/handlers.h"
 #include "cli/base/signals.h"
 #include "format/base/affix.h"
 #include "format/json/json_write.h"

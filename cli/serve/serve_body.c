@@ -1,5 +1,5 @@
 #include "cli/serve/handlers.h"
-#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve.h"
 #include "format/base/mem.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "cli/serve/handlers.h"
 
 #include "cli/base/embed_inputs.h"
-#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve.h"
 #include "format/base/bytes.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"

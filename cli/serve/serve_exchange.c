@@ -1,9 +1,6 @@
 #include "cli/serve/handlers.h"
-#include "cli/base/advice.h"
-#include "cli/base/duration.h"
-#include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/ollama/serve_ollama.h"
-#include "cli/serve/openai/serve_openai.h"
+#include "cli/base/out.h"
+#include "cli/base/opt.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,11 +42,6 @@ void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve
     sp_strbuf_release(&out.text);
 }
 
-void sp_exchange_note(struct sp_exchange *x, const char *sentence)
-{
-    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
-}
-
 void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
                             const char *sentence)
 {
@@ -59,14 +51,14 @@ void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_s
                                              .sentence = sentence};
 
     if (begins(x, "/api/"))
-        sp_serve_ollama_fail(&x->out, &failure);
+        sp_serve_ollama_text.fail(&x->out, &failure);
     else if (sp_exchange_is_anthropic(x))
-        sp_serve_anthropic_fail(&x->out, &failure);
+        sp_serve_anthropic.fail(&x->out, &failure);
     else
-        sp_serve_openai_fail(&x->out, &failure);
+        sp_serve_openai_chat.fail(&x->out, &failure);
     sp_exchange_close_body(x, status);
     x->answer->retry = status == 503;
-    sp_exchange_note(x, sentence);
+    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
 }
 
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,

@@ -1,6 +1,6 @@
 #include "cli/serve/handlers.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/jobs/serve_prompt.h"
+#include "cli/serve/jobs/serve.h"
 #include "cli/serve/openai/serve_openai.h"
 
 #include <stdlib.h>
@@ -105,41 +105,4 @@ enum sp_status sp_serve_apply_template(struct sp_json_out *out, struct sp_serve_
     if (!st) sp_json_out_string(out, "prompt", info.text, info.text_size);
     sp_serve_prompt_release(&prompt);
     return st;
-}
-
-void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
-                    const struct sp_serve_model *m)
-{
-    const struct sp_settings *s = m->loaded->settings;
-
-    sp_json_out_put(out, "default_generation_settings:{n_ctx:%zu, params:{", m->n_context);
-    sp_settings_sampling_to_json(out, s, NULL);
-    sp_json_out_put(out, "max_tokens:%g, stop:[", s->n_predict > 0 ? (double)s->n_predict : -1);
-    for (size_t i = 0; i < s->stops.n; i++)
-        sp_json_out_text(out, NULL, s->stops.at[i]);
-    sp_json_out_put(out,
-                    "]}}, total_slots:%zu, model_alias:%s, chat_template:%s, "
-                    "modalities:{vision:false, audio:false}, build_info:%s",
-                    serve->n_sessions, m->names[0], m->file.template ? m->file.template : "",
-                    serve->version);
-}
-
-size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
-                      struct sp_serve_model *model)
-{
-    size_t n_free = 0, n_context;
-    bool is_open = sp_serve_models_hold(serve->models, model);
-
-    sp_serve_models_lock(serve->models);
-    n_context = sp_serve_model_context(model);
-    sp_serve_models_unlock(serve->models);
-    sp_json_out_begin(out, NULL, '[');
-    for (size_t i = 0; i < serve->n_sessions; i++) {
-        bool taken = is_open && sp_session_pool_is_taken(model->sessions, i);
-        n_free += !taken;
-        sp_json_out_put(out, "{id:%zu, n_ctx:%zu, is_processing:%d}", i, n_context, taken);
-    }
-    sp_json_out_end(out, ']');
-    if (is_open) sp_serve_models_let_go(serve->models, model);
-    return n_free;
 }

@@ -1,6 +1,5 @@
 #include "cli/serve/serve_log.h"
 #include "cli/base/out.h"
-#include "cli/base/word_wrap.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "cli/serve/serve_opener.h"
-#include "cli/base/advice.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "cli/chat/drafting_cache.h"
 #include "cli/serve/serve_log.h"
 #include "format/base/clock.h"

@@ -1,6 +1,6 @@
 /* Decides which requests are accepted: a page in a browser may send requests to this machine on
  * behalf of its user. */
-#include "cli/serve/serve_origin.h"
+#include "cli/serve/handlers.h"
 
 #include <string.h>
 #include <strings.h>

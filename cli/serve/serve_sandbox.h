@@ -7,7 +7,6 @@
 #define SP_CLI_SERVE_SERVE_SANDBOX_H
 
 #include "cli/serve/http/serve_listen.h"
-#include "cli/serve/jobs/serve_adapters.h"
 #include "cli/serve/jobs/serve_folder.h"
 #include "format/base/err.h"
 

@@ -49,7 +49,7 @@ SP_MUST_CHECK enum sp_status sp_draft_compat_check(struct sp_vocab_order *order,
  * add up. It is only as good as the sensitivities: errors of equal size cost tens of times more in
  * some groups than in others, so that without sensitivities a smaller sum can mean a larger
  * divergence; and where few positions make up the mean, the errors of groups do not add up. The
- * commands therefore measure the choice (cli/create_check.h).
+ * commands therefore measure the choice (cli/create_check.c).
  *
  * The result depends on the numbers given alone. */
 

@@ -1,6 +1,6 @@
 /* Tests that a growing text is broken between words: what a terminal shows in the end does not
  * depend on the pieces in which the text came. */
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

@@ -2,7 +2,6 @@
  * are those of the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md) and of the
  * templates of published models. */
 #include "cli/serve/jobs/serve.h"
-#include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_request.h"
 #include "format/json/json_write.h"
 #include "tests/support/keep.h"

@@ -1,5 +1,5 @@
 /* Tests which models the server opens and closes, with models that only count. */
-#include "cli/serve/jobs/serve_models.h"
+#include "cli/serve/jobs/serve_model.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>
@@ -84,7 +84,7 @@ static bool is_open(struct fixture *f, size_t i)
     bool open;
 
     sp_serve_models_lock(f->models);
-    open = sp_serve_models_is_open(&f->all[i]);
+    open = f->all[i].use.is_open;
     sp_serve_models_unlock(f->models);
     return open;
 }

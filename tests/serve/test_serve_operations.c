@@ -1,6 +1,6 @@
 /* Tests what an operator of `spectool serve` uses: keys, metrics, readiness, the log, and the
  * endpoints that show the tokenizer, the template and the sessions. */
-#include "cli/serve/http/serve_keys.h"
+#include "cli/serve/http/serve_http.h"
 #include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"

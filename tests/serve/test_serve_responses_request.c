@@ -1,7 +1,7 @@
 /* Tests the conversion of requests of OpenAI's Responses API: items and tools in the format of its
  * reference (https://platform.openai.com/docs/api-reference/responses/create) become those of chat
  * completions. */
-#include "cli/serve/openai/serve_responses.h"
+#include "cli/serve/openai/serve_openai.h"
 #include "format/json/json_write.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"

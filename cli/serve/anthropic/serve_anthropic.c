@@ -1,6 +1,5 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/request/serve_response_format.h"
-#include "cli/serve/request/serve_tool_choice.h"
+#include "cli/serve/request/serve_request.h"
 #include "format/base/affix.h"
 
 #include <inttypes.h>

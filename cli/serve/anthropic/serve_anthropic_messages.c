@@ -4,7 +4,7 @@
  *
  * Consecutive messages of one role form one turn, as the API specifies. */
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/request/serve_messages.h"
+#include "cli/serve/request/serve_request.h"
 
 /* The content of a turn, collected until the turn ends. */
 struct turn {

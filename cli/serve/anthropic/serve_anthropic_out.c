@@ -1,5 +1,5 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
-#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void begin_error(struct sp_json_out *out, int status, const char *sentenc
     sp_json_out_put(out, "error:{type:%s, message:%s", type, sentence);
 }
 
-void sp_serve_anthropic_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
+static void fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
     sp_json_out_put(out, "{type:'error'");
     begin_error(out, failure->status, failure->sentence);
@@ -283,6 +283,6 @@ const struct sp_serve_api sp_serve_anthropic = {
     .end = end,
     .whole = whole,
     .fail_stream = fail_stream,
-    .fail = sp_serve_anthropic_fail,
+    .fail = fail,
     .too_long = "prompt is too long",
 };

@@ -1,4 +1,4 @@
-#include "cli/serve/http/serve_budget.h"
+#include "cli/serve/http/serve_http.h"
 
 #if defined(__GLIBC__)
 #include <malloc.h>

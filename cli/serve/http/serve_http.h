@@ -6,13 +6,13 @@
 #ifndef SP_CLI_SERVE_HTTP_SERVE_HTTP_H
 #define SP_CLI_SERVE_HTTP_SERVE_HTTP_H
 
-#include "cli/serve/http/serve_budget.h"
 #include "cli/serve/http/serve_listen.h"
 #include "format/base/err.h"
 #include "format/base/strbuf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <pthread.h>
 
 enum {
     SP_HTTP_MAX_BODY = 16 << 20,
@@ -102,5 +102,49 @@ bool sp_http_is_gone(const struct sp_http_connection *connection);
 
 /* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_http_library(char *text, size_t size);
+
+/* ---- the memory of requests (serve_budget.c) ----
+ *
+ * The memory that the requests of all clients may hold together: bodies that are being received and
+ * the JSON of requests that wait or are answered. */
+
+struct sp_serve_budget {
+    pthread_mutex_t lock;
+    size_t used, max; /* bytes */
+    size_t peak;      /* largest `used` since it was 0 */
+};
+#define SP_SERVE_BUDGET_INIT(bytes)                                                                \
+    {                                                                                              \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .max = (bytes)                                          \
+    }
+
+/* Takes `size` bytes. False: fewer are left, and none are taken. [any thread] */
+bool sp_serve_budget_take(struct sp_serve_budget *budget, size_t size);
+/* The bytes in use. */
+size_t sp_serve_budget_used(struct sp_serve_budget *budget);
+/* Gives bytes back. When none are used any more, the memory is returned to the system. */
+void sp_serve_budget_give(struct sp_serve_budget *budget, size_t size);
+
+/* ---- keys (serve_keys.c) ----
+ *
+ * The API keys of the server: a client must send one of them, as "Authorization: Bearer KEY" or
+ * "x-api-key: KEY". */
+
+/* Valid when zeroed: no key is needed. */
+struct sp_serve_keys {
+    char **at; /* [n], owned with the texts */
+    size_t n, cap;
+};
+
+/* Reads the keys of a file, one on each line; empty lines and lines that begin with '#' are
+ * skipped. path NULL: none. `key`: one more key; NULL: none. SP_E_INPUT: the file has no key. */
+SP_MUST_CHECK enum sp_status sp_serve_keys_read(struct sp_serve_keys *out, const char *path,
+                                                const char *key, struct sp_err *err);
+void sp_serve_keys_release(struct sp_serve_keys *keys);
+
+/* True if one of the headers has a key, or if no key is needed. The time that this takes depends on
+ * the length of the header alone. NULL: the header is absent. */
+bool sp_serve_keys_allow(const struct sp_serve_keys *keys, const char *authorization,
+                         const char *x_api_key);
 
 #endif

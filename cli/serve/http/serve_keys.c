@@ -1,4 +1,4 @@
-#include "cli/serve/http/serve_keys.h"
+#include "cli/serve/http/serve_http.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 

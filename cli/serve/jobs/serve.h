@@ -6,10 +6,7 @@
 #define SP_CLI_SERVE_JOBS_SERVE_H
 
 #include "cli/serve/http/serve_http.h"
-#include "cli/serve/http/serve_keys.h"
-#include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve_model.h"
-#include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
 #include "format/json/json_write.h"
 #include "runtime/spectool.h"
@@ -24,7 +21,8 @@
  * https://prometheus.io/docs/instrumenting/exposition_formats/; the series are those of
  * llama-server by their meaning. */
 
-struct sp_serve_model;
+struct sp_serve;
+struct sp_serve_response;
 
 struct sp_serve_metrics; /* opaque */
 
@@ -43,21 +41,35 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *metrics, size_t model,
 void sp_serve_metrics_embeddings(struct sp_serve_metrics *metrics, size_t model, size_t n_texts,
                                  size_t n_tokens);
 /* Counts the time from a request's arrival to its first token, or from one token to the next. */
-void sp_serve_metrics_first_token(struct sp_serve_metrics *metrics, size_t model, double seconds);
-void sp_serve_metrics_next_token(struct sp_serve_metrics *metrics, size_t model, double seconds);
-
-/* The state of the server at the moment. */
-struct sp_serve_state {
-    const char *version;
-    const struct sp_serve_model *models; /* [n_models]; the caller holds sp_serve_models_lock */
-    size_t n_running, n_waiting;         /* answers that are generated; requests that wait */
-    size_t n_sessions;
-    size_t request_bytes; /* memory of the requests */
-    size_t cache_bytes;   /* memory of the KV caches */
-};
+void sp_serve_metrics_token(struct sp_serve_metrics *metrics, size_t model, bool first,
+                            double seconds);
 /* Writes all series. */
-void sp_serve_metrics_write(struct sp_serve_metrics *metrics, const struct sp_serve_state *state,
-                            FILE *out);
+void sp_serve_metrics_write(const struct sp_serve *serve, FILE *out);
+
+/* ---- the tokens of an answer with their log-probabilities (serve_logprobs.c) ---- */
+
+struct sp_serve_logprob {
+    struct sp_logprob chosen; /* its log-probability is NAN for the first token of a prompt */
+    char *bytes;              /* [size] bytes of the chosen token; owned */
+    size_t size;
+    size_t at;              /* offset of the token in the answer, in bytes */
+    struct sp_logprob *top; /* [n_top] alternatives; owned */
+    size_t n_top;
+};
+void sp_serve_logprob_release(struct sp_serve_logprob *token);
+
+/* *bytes = the bytes that a token adds to a text, owned by the caller. They are not valid UTF-8 if
+ * the token is a part of a character. */
+SP_MUST_CHECK enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size,
+                                                    const struct sp_package *package, uint32_t id);
+SP_MUST_CHECK enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out,
+                                                   const struct sp_package *package,
+                                                   const struct sp_token *token);
+
+/* Writes n tokens of an answer with their alternatives as an array, as OpenAI's chats and ollama
+ * have them. */
+void sp_serve_logprobs_write(struct sp_serve_response *response, const char *key,
+                             const struct sp_serve_logprob *tokens, size_t n);
 
 struct sp_serve {
     struct sp_serve_model *all; /* [n_models] */
@@ -156,5 +168,56 @@ extern const struct sp_serve_api sp_serve_anthropic;
 extern const struct sp_serve_api sp_serve_openai_chat, sp_serve_openai_text;
 extern const struct sp_serve_api sp_serve_responses, sp_serve_infill;
 extern const struct sp_serve_api sp_serve_ollama_chat, sp_serve_ollama_text;
+
+/* ---- jobs (serve_job.c) ---- */
+
+/* Generates answers to the jobs of the queue, one after the other, until the queue is stopped.
+ * `serve` is the struct sp_serve; returns NULL. Several threads may call it at the same time. */
+void *sp_serve_job_run_all(void *serve);
+
+/* True if a length limit or the end of the context cut off the answer. */
+bool sp_serve_is_truncated(const struct sp_result *result);
+
+enum { SP_SERVE_ID_SIZE = 64 };
+
+/* Writes an id that is unique to the request: a prefix that names the kind of object, then the
+ * request's time and number. Returns `id`. */
+const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
+                        const struct sp_serve_response *response);
+
+/* The name of the model in a response: that of the request, if it has one. */
+const char *sp_serve_model_name(const struct sp_serve_request *request);
+
+/* Begins a server-sent event of this type, whose data is an object that has the type, too; ends the
+ * object of one. */
+void sp_serve_begin_event(struct sp_serve_response *response, const char *type);
+void sp_serve_end_event(struct sp_serve_response *response);
+
+/* The HTTP status of a failed request. */
+int sp_serve_status_of(enum sp_status st);
+
+/* ---- the prompt of a request as token ids (serve_prompt.c) ---- */
+
+/* The prompt of a request. Valid when zeroed. */
+struct sp_serve_prompt {
+    const uint32_t *ids; /* [n_ids] the prompt; borrowed from `raw` or `rendered` */
+    size_t n_ids;
+    struct sp_ids raw;    /* a prompt without a template; owned */
+    struct sp_chat *chat; /* chat of the request's own template; owned; NULL: the file's */
+    struct sp_chat_prompt *rendered; /* the rendered prompt; owned; NULL: the prompt is raw */
+};
+void sp_serve_prompt_release(struct sp_serve_prompt *prompt);
+
+/* Reads the prompt; `which` is its index among several raw prompts. A text that cannot fit into the
+ * context is refused before it is encoded; a prompt that is too long is SP_E_USAGE. [any thread] */
+SP_MUST_CHECK enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
+                                                  const struct sp_serve *serve,
+                                                  const struct sp_serve_request *request,
+                                                  size_t which, struct sp_err *err);
+
+/* *n = the number of tokens of the prompt. [any thread] */
+SP_MUST_CHECK enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
+                                                   const struct sp_serve_request *request,
+                                                   struct sp_err *err);
 
 #endif

@@ -1,7 +1,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "cli/serve/jobs/serve_folder.h"
-#include "cli/base/word_wrap.h"
+#include "cli/base/out.h"
 #include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -132,4 +132,47 @@ void sp_serve_paths_release(struct sp_serve_paths *paths)
     }
     free(paths->at);
     *paths = (struct sp_serve_paths){0};
+}
+
+/* ---- LoRA adapters ---- */
+
+static enum sp_status add_adapter(struct sp_serve_adapters *a, const char *value,
+                                  struct sp_err *err)
+{
+    const char *at = strchr(value, '=');
+    enum sp_status st;
+
+    if (at == NULL || at == value || at[1] == '\0')
+        return sp_fail(err, SP_E_USAGE, "--adapter: \"%s\", expected NAME=PATH", value);
+    if ((st = sp_copy_text(&a->names[a->n], value, (size_t)(at - value), err))) return st;
+    a->paths[a->n++] = at + 1;
+    for (size_t i = 0; i + 1 < a->n; i++) {
+        if (strcmp(a->names[i], a->names[a->n - 1]) != 0) continue;
+        return sp_fail(err, SP_E_USAGE, "--adapter: two adapters have the name %s", a->names[i]);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_adapters_read(struct sp_serve_adapters *out, const struct sp_opt_list *list,
+                                      struct sp_err *err)
+{
+    struct sp_serve_adapters a = {0};
+    enum sp_status st;
+
+    if (!(st = sp_new(&a.names, list->n, sizeof *a.names, err)))
+        st = sp_new(&a.paths, list->n, sizeof *a.paths, err);
+    for (size_t i = 0; i < list->n && !st; i++)
+        st = add_adapter(&a, list->items[i], err);
+    if (st) sp_serve_adapters_release(&a);
+    *out = a;
+    return st;
+}
+
+void sp_serve_adapters_release(struct sp_serve_adapters *a)
+{
+    while (a->n > 0)
+        free(a->names[--a->n]);
+    free(a->names);
+    free(a->paths);
+    *a = (struct sp_serve_adapters){0};
 }

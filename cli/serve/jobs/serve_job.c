@@ -1,10 +1,8 @@
 /* Runs one answer of a job on a generating thread: reads the prompt, generates, and writes the
  * text through the functions of the request's API. */
-#include "cli/serve/jobs/serve_job.h"
-#include "cli/base/advice.h"
+#include "cli/serve/jobs/serve.h"
+#include "cli/base/out.h"
 #include "cli/chat/repetition.h"
-#include "cli/serve/jobs/serve_logprobs.h"
-#include "cli/serve/jobs/serve_prompt.h"
 #include "format/base/clock.h"
 #include "runtime/spectool_measure.h"
 
@@ -208,12 +206,11 @@ static int on_token(void *context, const struct sp_token *token)
 {
     struct answer_run *a = context;
     const size_t model = a->job->request.model->number;
+    const bool first = a->token_at <= 0;
     double now = sp_seconds();
 
-    if (a->token_at > 0)
-        sp_serve_metrics_next_token(a->serve->metrics, model, now - a->token_at);
-    else
-        sp_serve_metrics_first_token(a->serve->metrics, model, now - a->job->arrived_at);
+    sp_serve_metrics_token(a->serve->metrics, model, first,
+                           now - (first ? a->job->arrived_at : a->token_at));
     a->token_at = now;
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
     /* With the prompt's tokens come all of the answer, for clients that split them by number. */

@@ -1,5 +1,4 @@
 /* Collects the tokens of an answer with their log-probabilities. */
-#include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
@@ -81,8 +80,7 @@ enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out, const struct 
         return st;
     }
     out->n_top = token->n_top;
-    for (size_t i = 0; i < token->n_top; i++)
-        out->top[i] = (struct sp_serve_alternative){token->top[i].id, token->top[i].logprob};
+    if (token->n_top) memcpy(out->top, token->top, token->n_top * sizeof *out->top);
     return SP_OK;
 }
 
@@ -100,7 +98,7 @@ static void write_choice(struct sp_json_out *out, const char *bytes, size_t size
 }
 
 static void write_alternative(struct sp_json_out *out, const struct sp_package *package,
-                              const struct sp_serve_alternative *choice)
+                              const struct sp_logprob *choice)
 {
     char *bytes = NULL;
     size_t size;

@@ -1,5 +1,5 @@
 #include "cli/serve/jobs/serve.h"
-#include "cli/serve/jobs/serve_models.h"
+#include "cli/serve/jobs/serve_model.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>
@@ -126,17 +126,10 @@ void sp_serve_metrics_embeddings(struct sp_serve_metrics *m, size_t model, size_
     pthread_mutex_unlock(&m->lock);
 }
 
-void sp_serve_metrics_first_token(struct sp_serve_metrics *m, size_t model, double seconds)
+void sp_serve_metrics_token(struct sp_serve_metrics *m, size_t model, bool first, double seconds)
 {
     pthread_mutex_lock(&m->lock);
-    observe(&m->of[model].first_token, seconds);
-    pthread_mutex_unlock(&m->lock);
-}
-
-void sp_serve_metrics_next_token(struct sp_serve_metrics *m, size_t model, double seconds)
-{
-    pthread_mutex_lock(&m->lock);
-    observe(&m->of[model].next_token, seconds);
+    observe(first ? &m->of[model].first_token : &m->of[model].next_token, seconds);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -145,8 +138,8 @@ void sp_serve_metrics_next_token(struct sp_serve_metrics *m, size_t model, doubl
 /* The text being written. */
 struct page {
     FILE *out;
+    const struct sp_serve *serve;
     const struct sp_serve_metrics *metrics;
-    const struct sp_serve_model *models; /* [metrics->n_models] */
 };
 
 static void write_head(const struct page *p, const char *name, const char *type, const char *help)
@@ -179,7 +172,7 @@ static void write_label(FILE *out, const char *name, const char *value)
 static void begin_series(const struct page *p, const char *name, const char *suffix, size_t model)
 {
     fprintf(p->out, "spectool_%s%s{", name, suffix);
-    write_label(p->out, "model", p->models[model].names[0]);
+    write_label(p->out, "model", p->serve->all[model].names[0]);
 }
 
 static void write_histogram(const struct page *p, const char *name, const char *help, size_t offset)
@@ -205,29 +198,29 @@ static void write_histogram(const struct page *p, const char *name, const char *
     }
 }
 
-static void write_state(const struct page *p, const struct sp_serve_state *state)
+static void write_state(const struct page *p, const struct sp_serve_load *load, size_t cache_bytes)
 {
     write_head(p, "build_info", "gauge", "The version of spectool.");
     fputs("spectool_build_info{", p->out);
-    write_label(p->out, "version", state->version);
+    write_label(p->out, "version", p->serve->version);
     fputs("} 1\n", p->out);
     write_head(p, "model_open", "gauge", "Whether the model is open.");
     for (size_t k = 0; k < p->metrics->n_models; k++) {
         begin_series(p, "model_open", "", k);
-        fprintf(p->out, "} %d\n", sp_serve_models_is_open(&p->models[k]));
+        fprintf(p->out, "} %d\n", p->serve->all[k].use.is_open);
     }
     write_number(p, "start_time_seconds", "Start of the server, in seconds since 1970.",
                  (double)p->metrics->started);
     write_number(p, "sessions", "Answers that can be generated at the same time.",
-                 (double)state->n_sessions);
+                 (double)p->serve->n_sessions);
     write_number(p, "answers_running", "Answers that are being generated.",
-                 (double)state->n_running);
+                 (double)load->n_running);
     write_number(p, "requests_waiting", "Requests that wait for a session.",
-                 (double)state->n_waiting);
+                 (double)load->n_waiting);
     write_number(p, "request_memory_bytes", "Memory that the requests take.",
-                 (double)state->request_bytes);
+                 (double)sp_serve_budget_used(p->serve->budget));
     write_number(p, "cache_memory_bytes", "Memory that the KV caches of all models take.",
-                 (double)state->cache_bytes);
+                 (double)cache_bytes);
 }
 
 static void write_responses(const struct page *p)
@@ -296,13 +289,16 @@ static void write_counter(const struct page *p, const struct counter *counter)
     }
 }
 
-void sp_serve_metrics_write(struct sp_serve_metrics *m, const struct sp_serve_state *state,
-                            FILE *out)
+void sp_serve_metrics_write(const struct sp_serve *serve, FILE *out)
 {
-    const struct page page = {.out = out, .metrics = m, .models = state->models};
+    const struct sp_serve_load load = sp_serve_queue_load(serve->queue);
+    const size_t cache_bytes = sp_cache_budget_used(serve->caches);
+    struct sp_serve_metrics *m = serve->metrics;
+    const struct page page = {.out = out, .serve = serve, .metrics = m};
 
+    sp_serve_models_lock(serve->models);
     pthread_mutex_lock(&m->lock);
-    write_state(&page, state);
+    write_state(&page, &load, cache_bytes);
     write_responses(&page);
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
         write_counter(&page, &counters[i]);
@@ -320,4 +316,5 @@ void sp_serve_metrics_write(struct sp_serve_metrics *m, const struct sp_serve_st
                     "Time from the arrival of a request to the end of an answer.",
                     offsetof(struct counts, answer));
     pthread_mutex_unlock(&m->lock);
+    sp_serve_models_unlock(serve->models);
 }

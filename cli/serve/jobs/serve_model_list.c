@@ -1,6 +1,5 @@
 #include "cli/serve/jobs/serve_model.h"
 #include "cli/base/out.h"
-#include "cli/serve/jobs/serve_models.h"
 #include "format/base/mem.h"
 #include "format/config/pooling.h"
 
@@ -21,7 +20,7 @@ const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at)
 
 size_t sp_serve_model_context(const struct sp_serve_model *m)
 {
-    return sp_serve_models_is_open(m) ? m->n_context : m->file.max_context;
+    return m->use.is_open ? m->n_context : m->file.max_context;
 }
 
 typedef void write_entry_fn(struct sp_json_out *out, const struct sp_serve_model *m,
@@ -148,7 +147,7 @@ void sp_serve_model_open_list(struct sp_json_out *out, const struct sp_serve_mod
 {
     sp_json_out_begin(out, "models", '[');
     for (size_t i = 0; i < n; i++) {
-        if (!sp_serve_models_is_open(&models[i])) continue;
+        if (!models[i].use.is_open) continue;
         sp_json_out_begin(out, NULL, '{');
         write_tag(out, &models[i], models[i].names[0]);
         write_expiry(out, &models[i]);

@@ -1,4 +1,4 @@
-#include "cli/serve/jobs/serve_models.h"
+#include "cli/serve/jobs/serve_model.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/clock.h"
 
@@ -194,11 +194,6 @@ struct sp_serve_model *sp_serve_models_find(const struct sp_serve_models *m, con
     for (size_t i = 0; i < m->options.n_models; i++)
         if (sp_serve_model_find_name(&m->options.models[i], name)) return &m->options.models[i];
     return NULL;
-}
-
-bool sp_serve_models_is_open(const struct sp_serve_model *model)
-{
-    return model->use.is_open;
 }
 
 double sp_serve_models_expires_in(const struct sp_serve_model *model)

@@ -1,4 +1,4 @@
-#include "cli/serve/jobs/serve_prompt.h"
+#include "cli/serve/jobs/serve.h"
 #include "format/json/json_write.h"
 
 #include <stdlib.h>

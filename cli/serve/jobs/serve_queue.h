@@ -11,7 +11,7 @@
 
 #include <time.h>
 
-/* ---- numbers of tokens (serve_usage.c) ----
+/* ---- numbers of tokens ----
  *
  * The numbers of tokens of all answers to a request. */
 

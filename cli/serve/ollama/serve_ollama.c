@@ -1,7 +1,6 @@
 #include "cli/serve/ollama/serve_ollama.h"
-#include "cli/serve/jobs/serve_job.h"
-#include "cli/serve/request/serve_messages.h"
-#include "cli/serve/request/serve_response_format.h"
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/request/serve_request.h"
 
 #include <stdlib.h>
 
@@ -174,7 +173,7 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
 
 /* ---- answers ---- */
 
-void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
+static void fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
     sp_json_out_put(out, "{error:%s}", failure->sentence);
 }
@@ -284,7 +283,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
 
 static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
-    sp_serve_ollama_fail(&r->out, failure);
+    fail(&r->out, failure);
     sp_json_out_raw(&r->out, "\n");
 }
 
@@ -340,7 +339,7 @@ const struct sp_serve_api sp_serve_ollama_chat = {
     .end = end,
     .whole = whole,
     .fail_stream = fail_stream,
-    .fail = sp_serve_ollama_fail,
+    .fail = fail,
 };
 
 const struct sp_serve_api sp_serve_ollama_text = {
@@ -351,5 +350,5 @@ const struct sp_serve_api sp_serve_ollama_text = {
     .end = end,
     .whole = whole,
     .fail_stream = fail_stream,
-    .fail = sp_serve_ollama_fail,
+    .fail = fail,
 };

@@ -4,9 +4,6 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* Writes {"error": "..."}. */
-void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
-
 /* True if the request has a prompt. Without one it loads the model or, with keep_alive 0, unloads
  * it. chat: the request is one of /api/chat. */
 bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat);

@@ -1,5 +1,4 @@
 #include "cli/serve/jobs/serve.h"
-#include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/openai/serve_openai.h"
 
 static const struct sp_request_setting limits[] = {{"n_predict", "num_predict"}, {NULL, NULL}};

@@ -1,5 +1,4 @@
-#include "cli/serve/jobs/serve_job.h"
-#include "cli/serve/jobs/serve_logprobs.h"
+#include "cli/serve/jobs/serve.h"
 #include "cli/serve/openai/serve_openai.h"
 
 #include <math.h>
@@ -52,10 +51,7 @@ static void write_text_logprobs(struct sp_serve_response *r)
         sp_json_out_string(out, NULL, r->tokens[i].bytes, r->tokens[i].size);
     sp_json_out_put(out, "], token_logprobs:[");
     for (size_t i = 0; i < r->n_tokens; i++)
-        if (isnan(r->tokens[i].chosen.logprob))
-            sp_json_out_text(out, NULL, NULL);
-        else
-            sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
+        sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
     sp_json_out_put(out, "], top_logprobs:[");
     for (size_t i = 0; i < r->n_tokens; i++)
         if (isnan(r->tokens[i].chosen.logprob))

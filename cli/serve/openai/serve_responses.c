@@ -3,9 +3,7 @@
  * The server stores nothing between requests: each one carries its whole conversation.
  * https://platform.openai.com/docs/api-reference/responses */
 #include "cli/serve/openai/serve_openai.h"
-#include "cli/serve/openai/serve_responses.h"
-#include "cli/serve/request/serve_messages.h"
-#include "cli/serve/request/serve_response_format.h"
+#include "cli/serve/request/serve_request.h"
 #include "cli/serve/jobs/serve.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Converts the input of a Responses API request, several of whose items may form a message. */
-#include "cli/serve/openai/serve_responses.h"
-#include "cli/serve/request/serve_messages.h"
-#include "cli/serve/request/serve_tools.h"
+#include "cli/serve/openai/serve_openai.h"
+#include "cli/serve/request/serve_request.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Writes a response and the items of its output as JSON. */
-#include "cli/serve/openai/serve_responses.h"
-#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/openai/serve_openai.h"
+#include "cli/serve/jobs/serve.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Converts the tools of the Responses API, whose functions have their members beside the type, to
  * the format that chat templates take. */
-#include "cli/serve/openai/serve_responses.h"
-#include "cli/serve/request/serve_tool_choice.h"
+#include "cli/serve/openai/serve_openai.h"
+#include "cli/serve/request/serve_request.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Converts the messages of a request to those that the chat template renders. */
-#include "cli/serve/request/serve_messages.h"
-#include "cli/serve/request/serve_tools.h"
+#include "cli/serve/request/serve_request.h"
 #include "format/base/affix.h"
 #include "format/base/strbuf.h"
 #include "format/json/json_write.h"

@@ -8,6 +8,7 @@
 #include "cli/chat/loaded_model.h"
 #include "cli/chat/request_settings.h"
 #include "format/base/strbuf.h"
+#include "format/json/json_write.h"
 
 enum {
     SP_SERVE_MAX_TOP = 20,      /* most alternatives of a token */
@@ -149,5 +150,98 @@ SP_MUST_CHECK enum sp_status
 sp_serve_read_reasoning_budget(struct sp_serve_request *request,
                                const struct sp_conversation *conversation,
                                const struct sp_json *object, const char *key, struct sp_err *err);
+
+/* ---- the calls of a conversation (serve_tools.c) ----
+ *
+ * Tool calls and tool results in a conversation that a client sends, converted to the format that
+ * chat templates take. */
+
+/* Returns the text of a member; NULL if it is absent or empty. */
+const char *sp_serve_filled(const struct sp_json *object, const char *key);
+
+/* The id of a call in an earlier message. */
+struct sp_serve_call_id {
+    char own_id[SP_CHAT_CALL_ID_SIZE]; /* generated id of a call that came without one */
+    const char *id, *name;             /* borrowed; id NULL: the id is own_id */
+};
+
+/* The calls of a conversation. The caller sets `chat` and `request` and zeroes the other fields. */
+struct sp_serve_call_ids {
+    const struct sp_chat_info *chat;        /* describes what the template expects; borrowed */
+    const struct sp_serve_request *request; /* borrowed */
+    struct sp_serve_call_id *at;            /* [n], owned */
+    size_t n, cap;
+    size_t n_matched; /* calls matched so far by results that came without an id */
+};
+
+/* Writes the member "tool_calls" of a message that has calls. Each call gets an id and a type; its
+ * arguments become an object or, if the template expects one, a string. */
+SP_MUST_CHECK enum sp_status sp_serve_write_calls(struct sp_json_out *out,
+                                                  struct sp_serve_call_ids *known,
+                                                  const struct sp_json *message,
+                                                  struct sp_err *err);
+
+/* Writes the members of a tool's message that identify its call: tool_call_id, name, tool_name. */
+void sp_serve_write_call_reference(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                   const struct sp_json *message);
+
+/* ---- the messages of a request, as chat templates take them (serve_messages.c) ---- */
+
+/* Appends the text of a message's content: a string, or an array of text parts with line ends
+ * between them, unless they are output of a model; NULL appends nothing. */
+SP_MUST_CHECK enum sp_status
+sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err);
+
+/* Sets request->messages to the system message and the MESSAGE records of the file, followed by
+ * the messages of the array `from`; a system message at the start of `from` replaces the file's.
+ * Parts of a content are joined; arguments of tool calls are converted to the type that the
+ * template takes; reasoning is written under every name that templates use; calls without an id
+ * get one, and the result of a tool gets the name and the id of its call. A last message of the
+ * assistant is the beginning of the answer, unless the body's continue_final_message is false.
+ * Messages of unknown roles or without content are rejected, and tools if the template has none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
+                                                    const struct sp_conversation *conversation,
+                                                    const struct sp_json *from, struct sp_err *err);
+
+/* Sets request->messages to one user message after a system message; system NULL: the file's
+ * system message. */
+SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
+                                                  const struct sp_conversation *conversation,
+                                                  const struct sp_json *system,
+                                                  const struct sp_json *prompt, struct sp_err *err);
+
+/* ---- the choice of the tools that the model may or must call (serve_tool_choice.c) ---- */
+
+/* A tool choice, independent of the API. Valid when zeroed: any number of calls of any tools. */
+struct sp_serve_tool_choice {
+    bool none;            /* the tools are withheld from the model */
+    bool must;            /* the answer must contain a call */
+    bool one;             /* the answer contains at most one call */
+    const char *function; /* the function to call, once; borrowed from the request; NULL: any */
+};
+
+/* Applies the choice and the `strict` members of the tools to the request. */
+SP_MUST_CHECK enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request *request,
+                                                        const struct sp_serve_tool_choice *choice,
+                                                        struct sp_err *err);
+
+/* Applies tool_choice (NULL: "auto") and the body's parallel_tool_calls to the request's tools. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
+                                                              const struct sp_json *json,
+                                                              struct sp_err *err);
+
+/* ---- the response format of a request, as a grammar (serve_response_format.c) ---- */
+
+/* Each function sets request->grammar from the members of one API: OpenAI's `response_format` and
+ * llama-server's `grammar` and `json_schema`; the Responses API's `text.format`; ollama's
+ * `format`; Anthropic's `output_format` or `output_config`. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
+                                                                  struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_serve_responses_read_response_format(struct sp_serve_request *request, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
+                                                                  struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_serve_anthropic_read_response_format(struct sp_serve_request *request, struct sp_err *err);
 
 #endif

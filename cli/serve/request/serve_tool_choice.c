@@ -1,6 +1,6 @@
 /* Reads which tools a client wants called. OpenAI's members are tool_choice, parallel_tool_calls
  * and strict: https://platform.openai.com/docs/api-reference/chat/create */
-#include "cli/serve/request/serve_tool_choice.h"
+#include "cli/serve/request/serve_request.h"
 #include "format/json/json_write.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/serve/request/serve_tools.h"
+#include "cli/serve/request/serve_request.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>
