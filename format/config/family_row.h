@@ -295,7 +295,6 @@ struct sp_family {
     const struct sp_alias *prediction_names; /* of its other tensors; NULL: as GLM-4.5 has them */
     bool prediction_unnormed; /* no norm is between its layer and the output matrix (ERNIE) */
     bool prediction_windowed; /* its layer has a window, unless mtp_layer_types says otherwise */
-    bool unread_layers;       /* layers behind the last one are a prediction head that is ignored */
 
     /* ---- GGUF files ---- */
     struct sp_gguf_family gguf; /* zero: they are not read */

@@ -243,17 +243,21 @@ static bool is_behind(unsigned long *n, const struct sp_tensor_match *m, const c
     return layer >= m->config->n_layers;
 }
 
-/* True for a tensor of a prediction head that is not supported: the model is packed without it. */
+/* True for a tensor of a prediction head that is not supported: the model is packed without it. A
+ * layer behind those of the model that projects pairs is one. */
 static bool is_unsupported_head(const struct sp_tensor_match *m, const char *name)
 {
     const char *inner = sp_begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
-
+    char projection[64];
     unsigned long n;
 
-    if (m->config->draft.kind == SP_DRAFT_NONE &&
-        (sp_begins_with(name, SP_MTP_PREFIX) || sp_begins_with(inner, SP_MTP_PREFIX)))
-        return true;
-    if (m->family->unread_layers && is_behind(&n, m, inner)) return true;
+    if (m->config->draft.kind != SP_DRAFT_NONE) return false;
+    if (sp_begins_with(name, SP_MTP_PREFIX) || sp_begins_with(inner, SP_MTP_PREFIX)) return true;
+    if (is_behind(&n, m, inner)) {
+        snprintf(projection, sizeof projection, "layers.%lu.eh_proj.weight",
+                 n + m->config->n_layers);
+        if (sp_tensor_match_has(m, m->prefix, projection)) return true;
+    }
     return m->family->unread && sp_begins_with(inner, m->family->unread);
 }
 

@@ -395,12 +395,16 @@ TEST(unused_prediction_heads)
     assert_false(sp_source_has_mtp(&m->config, m->tensors, m->n));
     m = match_accepted(LLAMA, WHOLE ", mtp.fc.weight 4 8, model.mtp.norm.weight 4");
     assert_int_equal(m->n_skipped, 2);
+    /* A layer behind those of the model is a head if it projects pairs. */
+    m = match_accepted(LLAMA, WHOLE ", model.layers.1.eh_proj.weight 4 8, model.layers.1.x 4");
+    assert_int_equal(m->n_skipped, 2);
+    m = match_accepted(GLM("\"num_nextn_predict_layers\": 0, "),
+                       WHOLE ", model.layers.1.eh_proj.weight 4 8");
+    assert_int_equal(m->n_skipped, 1);
+    assert_false(sp_source_has_mtp(&m->config, m->tensors, m->n));
     match_assert_refused(
-        GLM("\"num_nextn_predict_layers\": 0, "), WHOLE ", model.layers.1.eh_proj.weight 4 8",
-        SP_E_INPUT, "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has 1 layers");
-    match_assert_refused(
-        GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
-        "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has 1 layers");
+        GLM(""), WHOLE ", model.layers.2.hnorm.weight 4, model.layers.3.eh_proj.weight 4 8",
+        SP_E_INPUT, "unexpected tensor \"model.layers.2.hnorm.weight\": the config has 1 layers");
 
     m = match_accepted(ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
     assert_int_equal(m->n_skipped, 0);

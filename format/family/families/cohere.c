@@ -199,7 +199,6 @@ const struct sp_family sp_families_cohere[] = {
         .reads = {.layer_types = true, .logit_scale = true, .experts = true},
         .read_own = read_moe,
         .aliases = {sp_aliases_interleaved_heads, sp_aliases_experts, sp_aliases_shared_experts},
-        .unread_layers = true,
         .gguf = {.archs = {{.name = "cohere2moe"}}, .members = moe_members},
     },
     {.name = NULL},

@@ -100,7 +100,6 @@ const struct sp_family sp_families_deepseek[] = {
         SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
         .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .unread_layers = true,
     },
     {
         .name = "sarvam_mla",
@@ -112,7 +111,6 @@ const struct sp_family sp_families_deepseek[] = {
         .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 1, .n_groups_used = 1},
         .key_names = sarvam_keys,
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .unread_layers = true,
     },
     {
         .name = "axk1",
@@ -123,7 +121,6 @@ const struct sp_family sp_families_deepseek[] = {
         SP_EXPERT_SIZES(192, 8, 2048, 1, 1),
         .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},
         .aliases = {axk1_aliases, sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .unread_layers = true,
     },
     {
         .name = "minicpm3",

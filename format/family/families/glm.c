@@ -128,7 +128,6 @@ const struct sp_family sp_families_glm[] = {
         SP_EXPERT_SIZES(128, 8, 1408, 1, 1),
         .routing = {GLM4_MOE_ROUTING},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
-        .unread_layers = true,
     },
     {
         .name = "sarvam_moe",
@@ -143,7 +142,6 @@ const struct sp_family sp_families_glm[] = {
         .routing = {GLM4_MOE_ROUTING, .scale = 2.5},
         .key_names = sarvam_keys,
         .aliases = {sarvam_aliases, sp_aliases_experts, sp_aliases_shared_experts},
-        .unread_layers = true,
     },
     {
         .name = "glm4_moe_lite",

@@ -335,7 +335,6 @@ const struct sp_family sp_families_indexed[] = {
         .prediction_normed = true,
         .prediction_names = sp_aliases_next_final,
         .unread = "mtp_layers.",
-        .unread_layers = true,
     },
     {
         .name = "dots3_note_text",
@@ -362,7 +361,6 @@ const struct sp_family sp_families_indexed[] = {
         .own_keys = dots3_own_keys,
         .aliases = {dots3_aliases, sp_aliases_experts, sp_aliases_shared_experts,
                     sp_aliases_latent},
-        .unread_layers = true,
     },
     {.name = NULL},
 };

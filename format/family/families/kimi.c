@@ -202,7 +202,6 @@ const struct sp_family sp_families_kimi[] = {
         .key_names = kimi_keys,
         .read_own = read_kimi,
         .aliases = {kimi_delta_aliases, kimi_expert_aliases, sp_aliases_latent},
-        .unread_layers = true,
     },
     {
         .name = "bailing_hybrid",
@@ -227,7 +226,6 @@ const struct sp_family sp_families_kimi[] = {
         .prediction_layer = true,
         .prediction_normed = true,
         .prediction_names = sp_aliases_next_final,
-        .unread_layers = true,
     },
     {
         .name = "glm5_next_text",
@@ -250,7 +248,6 @@ const struct sp_family sp_families_kimi[] = {
         .prediction_head = true,
         .prediction_layer = true,
         .prediction_normed = true,
-        .unread_layers = true,
     },
     {.name = NULL},
 };

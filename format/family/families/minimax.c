@@ -197,7 +197,6 @@ const struct sp_family sp_families_minimax[] = {
         .prediction_path = "mtp.layers.0.",
         .prediction_block = "transformer_layer.",
         .prediction_names = sp_aliases_next_final,
-        .unread_layers = true,
         .aliases = {m3_aliases, sp_aliases_shared_experts, sp_aliases_experts,
                     sp_aliases_block_sparse},
     },

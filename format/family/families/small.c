@@ -286,7 +286,6 @@ const struct sp_family sp_families_small[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .aliases = {sp_aliases_block_sparse, sp_aliases_experts},
-        .unread_layers = true,
         .gguf = {.archs = {{.name = "minimax-m2"}}, .members = minimax_m2_members},
     },
     {
