@@ -206,7 +206,8 @@ struct sp_index_config {
     bool rows_paired;  /* as in struct sp_latent_config */
     unsigned pool;     /* tokens of a pool, of which one key is made; 0: each token has its own */
     bool rotates_last; /* its last rope_dim dims rotate instead (HY 4) */
-    double norm_eps;   /* of the norm of its keys */
+    double norm_eps;   /* of its norms */
+    bool normed_input; /* its queries are made of the layer's input, normed (Mistral Large 4) */
     /* Tokens of a block. Each head of the index chooses blocks for the same number of heads of keys
      * and values, by queries made of the layer's input. 0: there are no blocks. */
     unsigned block;
@@ -499,6 +500,9 @@ struct sp_config {
     bool window_sinks;    /* only in layers with a window */
     double value_scale;   /* factor of values */
     struct sp_query_growth query_growth;
+    bool ssmax; /* queries have a factor that grows with their position, learned for each head
+                   of latent attention and of its index (struct sp_ssmax_weights) */
+    bool learned_rope; /* each frequency of ropes[0] has a learned factor (Mistral Large 4) */
     struct sp_routing routing;
     bool silu_capped; /* the limit of a gate counts after its silu (Step 3.5) */
     struct sp_latent_config latent, other_latent;

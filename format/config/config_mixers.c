@@ -427,7 +427,7 @@ static enum sp_status read_index(struct sp_config *out, const struct sp_config_t
         return sp_fail(err, SP_E_INPUT, "index_topk %u is not a multiple of index_kpool %u",
                        c->top_k, c->pool);
     }
-    if (out->latent.q_rank == 0)
+    if (out->latent.q_rank == 0 && !c->normed_input)
         return sp_fail(err, SP_E_INPUT, "q_lora_rank is missing, which %s needs", t->family->name);
     if (out->latent.rope_dim > c->head_dim) {
         return sp_fail(err, SP_E_INPUT, "qk_rope_head_dim %u is more than index_head_dim %u",

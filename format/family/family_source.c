@@ -182,6 +182,9 @@ bool sp_source_is_skipped(const char *name)
         "vision_encoder.",
         "audio_encoder.",
         "audio_adapter.",
+        "pre_mm_projector_norm.",
+        "patch_merger.",
+        "vision_language_adapter.",
     };
     /* Last parts of names. */
     static const char buffers[] =

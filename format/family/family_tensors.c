@@ -125,7 +125,10 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
     bool pool = index && c->index.pool, block = index && c->index.block;
     bool sum = index && !block; /* of the scores of heads */
+    bool stored = latent && l->kv_source == (int)i, ssmax = latent && c->ssmax;
+    bool normed = index && c->index.normed_input;
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
+    const uint64_t index_in = normed ? hidden : q_rank;
     const uint64_t extent = l->window ? l->window : c->rel_extent, taps = c->n_residual_taps;
     bool relative = attention && c->rel_dim, convolved = attention && taps;
     const struct row rows[] = {
@@ -141,13 +144,19 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
         {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, q_latent, {q, q_input}},
         {"self_attn.gate_b_proj.weight", SP_ROLE_ATTENTION, latent && a->gated, {o, q_input}},
-        {"self_attn.kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, latent, {kv_a, hidden}},
-        {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, latent && c->qkv_bias, {kv_a}},
-        {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, latent, {kv_rank}},
-        {"self_attn.k_rope_norm.weight", SP_ROLE_NORM, latent && a->key_norm, {a->rope_dim}},
+        {"self_attn.kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, stored, {kv_a, hidden}},
+        {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, stored && c->qkv_bias, {kv_a}},
+        {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, stored, {kv_rank}},
+        {"self_attn.k_rope_norm.weight", SP_ROLE_NORM, stored && a->key_norm, {a->rope_dim}},
         {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
         {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
-        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_index * index_dim, q_rank}},
+        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_index * index_dim, index_in}},
+        {"self_attn.indexer.q_input_norm.weight", SP_ROLE_NORM, normed, {hidden}},
+        {"self_attn.indexer.q_input_norm.bias", SP_ROLE_BIAS, normed, {hidden}},
+        {"self_attn.indexer.ssmax_scaling.s", SP_ROLE_SMALL, index && ssmax, {n_index}},
+        {"self_attn.indexer.ssmax_scaling.b", SP_ROLE_SMALL, index && ssmax, {n_index}},
+        {"self_attn.ssmax_scaling.s", SP_ROLE_SMALL, ssmax, {heads}},
+        {"self_attn.ssmax_scaling.b", SP_ROLE_SMALL, ssmax, {heads}},
         {"self_attn.indexer.q_proj.weight",
          SP_ROLE_ATTENTION,
          block,
@@ -448,6 +457,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"input_hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
         {"input_hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
         {"loop_start", SP_ROLE_SMALL, c->starts, {hidden}},
+        {"rope_alpha", SP_ROLE_SMALL, c->learned_rope, {c->ropes[0].n_rot / 2}},
         {"norm.weight", SP_ROLE_NORM, norm, {hidden}},
         {"norm.bias", SP_ROLE_BIAS, norm && c->norm_bias, {hidden}},
         {"embed_tokens_per_layer.weight",

@@ -177,6 +177,7 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
     if (sp_is_among(matrix, mixer_inputs)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
         if (layer->reads_pair || (config->first_unnormed && is_first)) return NULL;
+        if (config->index.normed_input && !layer->shares_index) return NULL; /* which norms it */
         return "input_layernorm";
     }
     if (!sp_is_among(matrix, mlp_inputs) || layer->n_ffn == 0) return NULL;

@@ -7,6 +7,7 @@
 #include "runtime/model/compressed_attention.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
+#include "runtime/vector/fmath.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,6 +25,8 @@ static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
         size_t half = config->ropes[i].n_rot / 2;
         if ((st = sp_arena_rows(&d->memory, &d->frequencies[i], 1, half, err))) return st;
         sp_rope_frequencies(d->frequencies[i], &config->ropes[i], planned);
+        for (size_t k = 0; d->model->rope_alpha && k < half; k++)
+            d->frequencies[i][k] *= (float)sp_exp((double)d->model->rope_alpha[k]);
     }
     return SP_OK;
 }
@@ -38,6 +41,29 @@ static struct sp_kv *borrowed_keys(const struct sp_decoder *d, const struct sp_l
     layer = sp_config_last_keys(&from->model->config, l->window != 0);
     assert(layer < from->model->config.n_layers);
     return from->keys[layer];
+}
+
+/* Opens the cache of the keys that layer i makes. */
+static enum sp_status open_own_keys(struct sp_decoder *d, unsigned i, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    const struct sp_layer_config *l = &config->layers[i];
+    const struct sp_kv_options options = {
+        .type = d->options.cache_type,
+        .shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)},
+        .n_query_heads = l->n_heads,
+        .n_inputs = config->n_hidden * (l->reads_pair ? 2 : 1),
+        .n_positions = d->options.n_positions,
+        .window = sp_layer_reach(l),
+        .max_rows = d->options.max_rows,
+    };
+    /* A rank knows no slopes or other biases, no values of another size than keys, no choice of
+     * keys, and no convolutions. */
+    bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0 &&
+                 config->index.block == 0 && config->compressed.q_rank == 0 &&
+                 config->n_residual_taps == 0 && config->rel_dim == 0;
+
+    return sp_kv_open(&d->caches[i], plain ? d->backend->remote : NULL, &options, err);
 }
 
 static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
@@ -55,23 +81,7 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
         const struct sp_layer_config *l = &config->layers[i];
         if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
         d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
-        if (l->kv_source != (int)i) continue;
-        const struct sp_kv_options options = {
-            .type = d->options.cache_type,
-            .shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)},
-            .n_query_heads = l->n_heads,
-            .n_inputs = config->n_hidden * (l->reads_pair ? 2 : 1),
-            .n_positions = d->options.n_positions,
-            .window = sp_layer_reach(l),
-            .max_rows = d->options.max_rows,
-        };
-        /* A rank knows no slopes or other biases, no values of another size than keys, no choice
-         * of keys, and no convolutions. */
-        bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0 &&
-                     config->index.block == 0 && config->compressed.q_rank == 0 &&
-                     config->n_residual_taps == 0 && config->rel_dim == 0;
-        struct sp_remote *remote = plain ? d->backend->remote : NULL;
-        if ((st = sp_kv_open(&d->caches[i], remote, &options, err))) return st;
+        if (l->kv_source == (int)i && (st = open_own_keys(d, i, err))) return st;
         if (config->compressed.q_rank && (st = sp_compressed_attention_open_caches(d, i, err)))
             return st;
         if (config->index.top_k == 0 || l->shares_index || l->unindexed) continue;

@@ -3,9 +3,10 @@
  *
  *   I_s = sum_h w_h relu(q_h . k_s / sqrt(d)),   w = W x / sqrt(n_heads)
  *
- * where q is made of the latent of the row's queries, k = LayerNorm(W_k x), and the first dims of
- * both are rotated. The sum is in ascending order of heads, one product and one addition each. Of
- * equal scores the later position is chosen. A row that sees at most top_k keys has no choice.
+ * where q is made of the latent of the row's queries, or of LayerNorm(x) (mistral_large4), k =
+ * LayerNorm(W_k x), and the first dims of both are rotated. The sum is in ascending order of heads,
+ * one product and one addition each. Of equal scores the later position is chosen. A row that sees
+ * at most top_k keys has no choice.
  *
  * With pools of n tokens (glm5_next) keys do not rotate, and of each full pool one key is made, for
  * each of its dims
@@ -122,7 +123,7 @@ static void prepare_row(void *context, size_t t, unsigned worker)
     const struct sp_key_index_scratch *s = job->ws->key_index;
     const struct sp_index_weights *w = &job->layer->index;
     const struct sp_vector *vector = job->ws->backend->vector;
-    float *k = s->k + t * s->ld_k;
+    float *k = s->k + t * s->ld_k, ln = (float)sp_log((double)job->ws->positions[t] + 1);
 
     (void)worker;
     if (w->k_norm_bias) sp_center(k, k, c->head_dim);
@@ -132,10 +133,29 @@ static void prepare_row(void *context, size_t t, unsigned worker)
     for (size_t h = 0; h < c->n_heads; h++) {
         float *q = s->q + t * s->ld_q + h * c->head_dim;
         if (w->q_norm) vector->rms_norm(q, q, w->q_norm, c->head_dim, (float)c->norm_eps);
+        if (w->ssmax.scale)
+            vector->scale(q, w->ssmax.scale[h] * ln + w->ssmax.bias[h], c->head_dim);
         rotate(job, t, q);
     }
     vector->scale(s->weights + t * s->ld_weights, (float)(1 / sqrt((double)c->n_heads)),
                   c->n_heads);
+}
+
+/* Norms row t of the layer's input, of which queries are made. */
+static void norm_input(void *context, size_t t, unsigned worker)
+{
+    const struct index_job *job = context;
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_index_weights *w = &job->layer->index;
+    const struct sp_acts *to = &ws->latent_attention->q_latent;
+    float *row = to->x + t * to->ld;
+    size_t n = ws->model->config.n_hidden;
+
+    (void)worker;
+    sp_center(row, ws->hidden.x + t * ws->hidden.ld, n);
+    ws->backend->vector->rms_norm(row, row, w->input_norm, n,
+                                  (float)ws->model->config.index.norm_eps);
+    ws->backend->vector->add(row, w->input_norm_bias, n);
 }
 
 /* ---- pools ---- */
@@ -313,6 +333,7 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
     if (w->pool_gate.rows) sp_backend_multiply(ws->backend, &gate, 1, &ws->hidden, n);
     if (ws->latent_attention) {
         ws->latent_attention->q_latent.cols = w->q.cols;
+        if (w->input_norm) sp_backend_rows(ws->backend, n, norm_input, &job);
         sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
     }
     sp_backend_rows(ws->backend, n, prepare_row, &job);
@@ -369,6 +390,8 @@ size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size
     size_t n = c->top_k + tail - missing;
     struct gather_job job = {kv, s, s->chosen + t * s->n_choices * s->n_chosen, n};
 
+    s->gathered.head_dim = kv->head_dim; /* in memory for the largest */
+    s->gathered.key_block_size = kv->key_block_size;
     sp_pool_run(ws->backend->pool, (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &job);
     return n;
 }

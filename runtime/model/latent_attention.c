@@ -1,5 +1,6 @@
 /* Multi-head latent attention (struct sp_latent_config). The cache stores one latent and one
  * rotated key per position, shared by all heads; keys and values of the heads are never computed.
+ * A layer may read the cache of an earlier one (mistral_large4).
  * With K the matrix that makes a head's key of a latent c, and V the matrix that makes its value,
  *
  * q . (K c) = (K^T q) . c    and    sum_j p_j (V c_j) = V (sum_j p_j c_j),
@@ -42,7 +43,7 @@ enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *
     unsigned n_heads = most_heads(&ws->model->config);
     struct sp_latent_attention_scratch *s = NULL;
     enum sp_status st;
-    size_t rows;
+    size_t rows, low;
 
     if (c.kv_rank == 0) return SP_OK;
     c.kv_rank = larger(c.kv_rank, other->kv_rank);
@@ -56,9 +57,9 @@ enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *
     ws->latent_attention = s;
     s->ld_queries = sp_matrix_ld((size_t)c.kv_rank + c.rope_dim);
     s->ld_values = sp_matrix_ld(c.value_dim);
-    if (c.q_rank && (st = sp_arena_acts(&ws->memory, &s->q_latent, ws->max_rows,
-                                        (c.gated ? 2 : 1) * (size_t)c.q_rank, err)))
-        return st;
+    low = (c.gated ? 2 : 1) * (size_t)c.q_rank;
+    if (ws->model->config.index.normed_input) low = ws->model->config.n_hidden;
+    if (low && (st = sp_arena_acts(&ws->memory, &s->q_latent, ws->max_rows, low, err))) return st;
     if ((st = sp_arena_acts(&ws->memory, &s->nope, rows, c.nope_dim, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->queries, rows, s->ld_queries, err))) return st;
     if ((st = sp_arena_acts(&ws->memory, &s->attended, rows, c.kv_rank, err))) return st;
@@ -94,10 +95,12 @@ static void norm_and_rotate(void *context, size_t t, unsigned worker)
     const float eps = (float)job->c->norm_eps;
 
     (void)worker;
-    vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
-    if (job->c->key_norm)
-        vector->rms_norm(key, key, job->layer->latent.key_norm, job->c->rope_dim, eps);
-    rotate(job, t, key);
+    if (job->layer->latent.kv_norm) {
+        vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
+        if (job->c->key_norm)
+            vector->rms_norm(key, key, job->layer->latent.key_norm, job->c->rope_dim, eps);
+        rotate(job, t, key);
+    }
     if (job->c->q_rank == 0) return;
     low = ws->latent_attention->q_latent.x + t * ws->latent_attention->q_latent.ld;
     if (job->c->gated) memcpy(low + job->c->q_rank, low, job->c->q_rank * sizeof *low);
@@ -123,6 +126,7 @@ static void project(struct latent_job *job)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
     bool low = job->c->q_rank != 0;
+    size_t first = l->latent.kv_a.rows ? 0 : 1, end = l->output_gate.rows ? 3 : 2;
     const struct sp_product in[] = {
         {.w = &l->latent.kv_a, .bias = l->latent.kv_bias, .y = ws->k, .ldy = ws->ld_kv},
         {.w = low ? &l->latent.q_a : &l->q,
@@ -136,7 +140,7 @@ static void project(struct latent_job *job)
         {.w = &l->latent.gate_b, .y = ws->gate, .ldy = ws->ld_q},
     };
 
-    sp_backend_multiply(ws->backend, in, l->output_gate.rows ? 3 : 2, &ws->hidden, job->n);
+    sp_backend_multiply(ws->backend, in + first, end - first, &ws->hidden, job->n);
     sp_backend_rows(ws->backend, job->n, norm_and_rotate, job);
     if (!low) return;
     ws->latent_attention->q_latent.cols = l->latent.q_b.cols;
@@ -170,14 +174,17 @@ static void append_rope(void *context, size_t t, unsigned worker)
     const struct latent_job *job = context;
     struct sp_latent_attention_scratch *s = job->ws->latent_attention;
     const struct sp_query_growth *growth = &job->ws->model->config.query_growth;
+    const struct sp_ssmax_weights *ssmax = &job->layer->latent.ssmax;
     float factor = growth->beta != 0 ? sp_query_factor(growth, job->ws->positions[t]) : 1;
+    float ln = (float)sp_log((double)job->ws->positions[t] + 1);
 
     (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
         float *to = s->queries + (h * job->n + t) * s->ld_queries + job->c->kv_rank;
         memcpy(to, query_at(job, h, t) + job->c->nope_dim, job->c->rope_dim * sizeof *to);
         rotate(job, t, to);
-        if (growth->beta == 0) continue;
+        if (ssmax->scale) factor = ssmax->scale[h] * ln + ssmax->bias[h];
+        if (factor == 1) continue;
         job->ws->backend->vector->scale(to - job->c->kv_rank, factor,
                                         (size_t)job->c->kv_rank + job->c->rope_dim);
     }
@@ -272,7 +279,7 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     s->nope.cols = job.c->nope_dim;
     s->attended.cols = job.c->kv_rank;
     project(&job);
-    store(&job);
+    if (l->latent.kv_a.rows) store(&job);
     if (l->index.k.rows) sp_key_index_choose(ws, layer, n);
     sp_backend_rows(ws->backend, n, gather_nope, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);

@@ -10,7 +10,8 @@ struct sp_workspace; /* runtime/model/workspace.h */
  * of a pass of n rows. */
 struct sp_latent_attention_scratch {
     struct sp_acts q_latent; /* [max_rows][q_rank] latents of queries, input of q_b; if it is gated,
-                               the same before their norm follow */
+                               the same before their norm follow; or [max_rows][H] input of the
+                               index (sp_index_config.normed_input) */
     struct sp_acts nope; /* [heads * max_rows][nope_dim] unrotated dims of queries, input of k_b */
     float *queries;      /* [heads * max_rows][ld_queries] queries in the latent's dims */
     struct sp_acts attended; /* [heads * max_rows][kv_rank] attention output, input of v_b */

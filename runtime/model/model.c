@@ -327,6 +327,12 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
     w->norm = bind_norm(b, "@mamba.norm.weight", i);
 }
 
+static void bind_ssmax(struct binder *b, struct sp_ssmax_weights *w, const char *name, unsigned i)
+{
+    w->scale = bind_bias(b, join(name, ".ssmax_scaling.s").text, i);
+    w->bias = bind_bias(b, join(name, ".ssmax_scaling.b").text, i);
+}
+
 static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned i)
 {
     const struct sp_config *config = &b->model->config;
@@ -341,6 +347,7 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
     w->q_norm = bind_scaled(b, "@self_attn.q_a_layernorm.weight", i, c->q_rank, c->q_scale);
     w->kv_norm = bind_scaled(b, "@self_attn.kv_a_layernorm.weight", i, c->kv_rank, c->kv_scale);
     w->key_norm = bind_norm(b, "@self_attn.k_rope_norm.weight", i);
+    bind_ssmax(b, &w->ssmax, "@self_attn", i);
 }
 
 static void bind_compressor(struct binder *b, struct sp_compressor *w, const char *name, unsigned i)
@@ -366,6 +373,9 @@ static void bind_compressed(struct binder *b, struct sp_compressed_weights *w, u
 static void bind_index(struct binder *b, struct sp_index_weights *w, unsigned i)
 {
     bind_matrix(b, &w->q, "@self_attn.indexer.wq_b.weight", i);
+    w->input_norm = bind_norm(b, "@self_attn.indexer.q_input_norm.weight", i);
+    w->input_norm_bias = bind_bias(b, "@self_attn.indexer.q_input_norm.bias", i);
+    bind_ssmax(b, &w->ssmax, "@self_attn.indexer", i);
     bind_matrix(b, &w->q, "@self_attn.indexer.q_proj.weight", i);
     bind_matrix(b, &w->k, "@self_attn.indexer.wk.weight", i);
     bind_matrix(b, &w->weights, "@self_attn.indexer.weights_proj.weight", i);
@@ -792,6 +802,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     if (m->config.pooling.pair.second_type && m->config.n_token_types > 1)
         m->second_positions = bind_positions(&b, 1);
     m->slopes = make_slopes(&b);
+    m->rope_alpha = bind_bias(&b, "rope_alpha", 0);
     bind_matrix(&b, &m->embedding, "embed_tokens.weight", 0);
     bind_linear(&b, &m->head, &m->head_bias, "lm_head", 0);
     if (m->head.rows == 0) m->head = m->embedding;

@@ -13,9 +13,17 @@ struct sp_norm_gate_weights {
     struct sp_matrix down, up;
 };
 
+/* A query of head h at position p is multiplied by scale[h] ln(p + 1) + bias[h]. Source:
+ * Scalable-Softmax, arXiv 2501.19399. */
+struct sp_ssmax_weights {
+    const float *scale, *bias; /* [n_heads], or NULL */
+};
+
 /* Weights of the index of attention (struct sp_index_config). */
 struct sp_index_weights {
-    struct sp_matrix q;                /* [n_heads * head_dim, q_rank, or H] */
+    struct sp_matrix q;                        /* [n_heads * head_dim, q_rank, or H] */
+    const float *input_norm, *input_norm_bias; /* [H] of the input of q, or NULL */
+    struct sp_ssmax_weights ssmax;
     struct sp_matrix k;                /* [head_dim, H] */
     struct sp_matrix weights;          /* [n_heads, H], or empty */
     const float *q_norm;               /* [head_dim], or NULL */
@@ -29,12 +37,14 @@ struct sp_latent_weights {
     struct sp_matrix q_a;    /* [q_rank, H]; with q_b in place of q, or empty */
     struct sp_matrix q_b;    /* [n_heads * (nope_dim + rope_dim), q_rank, or 2 q_rank] */
     struct sp_matrix gate_b; /* [n_heads * value_dim, 2 q_rank], or empty */
-    struct sp_matrix kv_a;   /* [kv_rank + rope_dim, H]: the latent, the shared key */
-    struct sp_matrix k_b;    /* [n_heads][kv_rank, nope_dim]: maps a query to the latent's dims */
-    struct sp_matrix v_b; /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
+    struct sp_matrix kv_a; /* [kv_rank + rope_dim, H]: the latent, the shared key; empty in a layer
+                              that reads those of an earlier one */
+    struct sp_matrix k_b;  /* [n_heads][kv_rank, nope_dim]: maps a query to the latent's dims */
+    struct sp_matrix v_b;  /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
     const float *q_bias, *kv_bias; /* of q_a and kv_a, or NULL */
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
     const float *key_norm;         /* [rope_dim] of the shared key, or NULL */
+    struct sp_ssmax_weights ssmax;
 };
 
 /* What makes the entries of compressed attention, or the keys of its index. */
@@ -251,7 +261,8 @@ struct sp_model {
     const float *norm, *norm_bias;                     /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     struct sp_affine embedding_affine;
-    const float *slopes; /* [n_heads] of ALiBi, or NULL */
+    const float *slopes;     /* [n_heads] of ALiBi, or NULL */
+    const float *rope_alpha; /* [n_rot / 2] logarithms of the factors of frequencies, or NULL */
     const float
         *positions; /* [n_positions_table, or 1][H] learned positions, with the token type added */
     const float *second_positions; /* the same with the second token type; NULL: no text has it */

@@ -327,6 +327,17 @@ TEST(refusals)
          "192, "
          "\"per_layer_config\": {\"2\": {}, \"3\": {\"q_lora_rank\": 8}}}",
          "layers with a window differ in their sizes"},
+        {"{\"model_type\": \"mistral_large4_text\", \"kv_source_layers\": [0]}",
+         "kv_source_layers has 1 values, expected 72"},
+        {"{\"model_type\": \"mistral_large4_text\", \"num_hidden_layers\": 4, "
+         "\"kv_source_layers\": [0, 1, 1, 0]}",
+         "kv_source_layers[3] is not the last layer of its kind that others name"},
+        {"{\"model_type\": \"mistral_large4_text\", \"num_hidden_layers\": 4, "
+         "\"kv_source_layers\": [0, 1, 1, 1]}",
+         "kv_source_layers[3] is not the last layer of its kind that others name"},
+        {"{\"model_type\": \"mistral_large4_text\", \"num_hidden_layers\": 2, "
+         "\"kv_source_layers\": [1, 1]}",
+         "kv_source_layers[0] is not the last layer of its kind that others name"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

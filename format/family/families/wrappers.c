@@ -31,6 +31,7 @@ const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("llama4", "Llama4", "llama4_text", .any_text = false),
     WRAPPER("minimax_m3_vl", "MiniMaxM3Sparse", "minimax_m3_vl_text", .any_text = false),
     WRAPPER("mistral3", "Mistral3", "mistral", .any_text = true, .text_tie_first = true),
+    WRAPPER("mistral_large4", "MistralLarge4", "mistral_large4_text", .any_text = false),
     WRAPPER("muse_glimmer", "MuseGlimmer", "muse_glimmer_text", .any_text = false),
     WRAPPER("qwen2_5_vl", "Qwen2_5_VL", "qwen2_5_vl_text", .may_be_flat = true),
     WRAPPER("qwen2_vl", "Qwen2VL", "qwen2_vl_text", .may_be_flat = true),
