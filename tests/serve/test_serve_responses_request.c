@@ -153,6 +153,10 @@ TEST(test_tools)
                  "[" TAKEN("f") "]", true);
     assert_tools(ALLOWED("g"), "[" TAKEN("g") "]", true);
     assert_tools(ALLOWED("h"), "tool_choice: there is no tool named h", false);
+    assert_tools("{'tools': [" FUNCTION("f") ", " FUNCTION(
+                     "g") "], 'tool_choice': {'type': "
+                          "'allowed_tools', 'tools': [{'type': 'web_search'}, " FUNCTION("g") "]}}",
+                 "[" TAKEN("g") "]", false);
     assert_tools("{'tools': [" FUNCTION("f") ", {'type': 'web_search'}]}", "[" TAKEN("f") "]",
                  false);
     assert_tools("{'tools': [{'type': 'function', 'function': {'name': 'f'}}]}",

@@ -147,7 +147,6 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     const char *type = sp_json_get_text(tool, "type"), *name = sp_json_get_text(tool, "name");
     enum sp_status st;
 
-    if (sp_json_kind(tool) != SP_JSON_OBJECT) return expected("it", tool, "an object", err);
     if (type && strcmp(type, "custom") != 0) {
         sp_serve_request_leave_out(request, type);
         return SP_OK;
@@ -163,24 +162,6 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     }
     sp_json_out_value(out, "parameters", schema);
     sp_json_out_put(out, "}}");
-    return SP_OK;
-}
-
-static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *tools = NULL;
-    struct sp_json_out out = {0};
-    enum sp_status st = sp_serve_read_kind(&tools, request->body, "tools", SP_JSON_ARRAY, err);
-
-    if (st || sp_json_len(tools) == 0) return st;
-    sp_json_out_begin(&out, NULL, '[');
-    for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
-        st = write_tool(&out, request, sp_json_at(tools, i), err);
-        if (st) sp_context(err, "tools[%zu]", i);
-    }
-    sp_json_out_end(&out, ']');
-    if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
-    request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     return SP_OK;
 }
 
@@ -224,7 +205,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, 
         (st = sp_serve_read_kind(&config, request->body, "output_config", SP_JSON_OBJECT, err)) ||
         (st = read_effort(request, config, err)) ||
         (st = sp_serve_anthropic_read_response_format(request, err)) ||
-        (st = read_tools(request, err)) || (st = read_choice(request, err)) ||
+        (st = sp_serve_read_tools(request, write_tool, err)) || (st = read_choice(request, err)) ||
         (st = sp_serve_anthropic_read_messages(request, c, err)))
         return st;
     if (request->partial.len == 0) return SP_OK;

@@ -88,8 +88,7 @@ static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err 
                        request->model->names[0]);
     }
     if ((st = check_reasons(request, err))) return st;
-    if ((st = sp_serve_read_tools(request, err))) return st;
-    if ((st = sp_serve_check_functions(request, err))) return st;
+    if ((st = sp_serve_read_functions(request, err))) return st;
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 

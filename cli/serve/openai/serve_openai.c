@@ -154,7 +154,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
 
     if ((st = sp_serve_model_check_template(request->model, err)) ||
         (st = read_common(request, chat_refusals, chat_hints, err)) ||
-        (st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err)) ||
+        (st = sp_serve_read_functions(request, err)) ||
         (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
                                                err)) ||
         (st = sp_serve_openai_read_kwargs(request, err)) ||

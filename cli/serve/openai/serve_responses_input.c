@@ -1,4 +1,5 @@
-/* Converts the input of a Responses API request, several of whose items may form a message. */
+/* Converts the input of a Responses API request, several of whose items may form a message, and
+ * its tools, whose functions have their members beside the type, to what chat templates take. */
 #include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/request/serve_request.h"
 
@@ -270,4 +271,37 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
         if (text && strcmp(text, name) == 0) return true;
     }
     return false;
+}
+
+/* ---- tools ---- */
+
+/* Writes a function; other tools cannot be offered. */
+static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_request *request,
+                                 const struct sp_json *tool, struct sp_err *err)
+{
+    static const char *const members[] = {"name", "description", "parameters", "strict"};
+    const char *type = sp_json_get_text(tool, "type");
+
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
+    if (strcmp(type, "function") != 0) {
+        sp_serve_request_leave_out(request, type);
+        return SP_OK;
+    }
+    if (sp_json_get_text(tool, "name") == NULL) return sp_fail(err, SP_E_INPUT, "has no name");
+    sp_json_out_put(out, "{type:'function', function:{");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const struct sp_json *value = sp_json_get(tool, members[i]);
+        if (value != NULL) sp_json_out_value(out, members[i], value);
+    }
+    sp_json_out_put(out, "}}");
+    return SP_OK;
+}
+
+enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, struct sp_err *err)
+{
+    enum sp_status st = sp_serve_read_tools(request, write_tool, err);
+
+    if (st) return st;
+    return sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
+                                            err);
 }

@@ -86,36 +86,6 @@ enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, s
     return st;
 }
 
-enum sp_status sp_serve_check_functions(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *tools = request->tools;
-    struct sp_json_out out = {0};
-    enum sp_status st = SP_OK;
-
-    if (tools == NULL) return SP_OK;
-    sp_json_out_begin(&out, NULL, '[');
-    for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
-        const struct sp_json *tool = sp_json_at(tools, i);
-        const char *type = sp_json_get_text(tool, "type");
-        const char *name = sp_json_get_text(sp_json_get(tool, "function"), "name");
-
-        if (type && strcmp(type, "function") != 0)
-            sp_serve_request_leave_out(request, type);
-        else if (name == NULL || *name == '\0')
-            st = sp_fail(err, SP_E_INPUT, "tools[%zu]: function.name is missing", i);
-        else
-            sp_json_out_value(&out, NULL, tool);
-    }
-    sp_json_out_end(&out, ']');
-    if (*request->changes == '\0' && !st) {
-        sp_strbuf_release(&out.text);
-        return SP_OK;
-    }
-    if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
-    request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
-    return SP_OK;
-}
-
 bool sp_serve_leave_out_reasoning(struct sp_serve_request *request,
                                   const struct sp_conversation *conversation, const char *key)
 {
@@ -194,21 +164,48 @@ enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_ser
     return SP_OK;
 }
 
-enum sp_status sp_serve_read_tools(struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_read_tools(struct sp_serve_request *request, sp_serve_tool_fn *write,
+                                   struct sp_err *err)
 {
     const struct sp_json *tools = NULL;
+    struct sp_json_out out = {0};
     enum sp_status st = sp_serve_read_kind(&tools, request->body, "tools", SP_JSON_ARRAY, err);
 
     request->tools = NULL;
-    if (st) return st;
+    if (st || sp_json_len(tools) == 0) return st;
     for (size_t i = 0; i < sp_json_len(tools); i++) {
         enum sp_json_kind kind = sp_json_kind(sp_json_at(tools, i));
         if (kind == SP_JSON_OBJECT) continue;
         return sp_fail(err, SP_E_INPUT, "tools[%zu] is %s, expected an object", i,
                        sp_json_kind_name(kind));
     }
-    if (sp_json_len(tools) > 0) request->tools = tools;
+    sp_json_out_begin(&out, NULL, '[');
+    for (size_t i = 0; i < sp_json_len(tools) && !st; i++)
+        if ((st = write(&out, request, sp_json_at(tools, i), err)))
+            sp_context(err, "tools[%zu]", i);
+    sp_json_out_end(&out, ']');
+    if ((st = sp_json_out_parse(&request->own_tools, &out, st, err))) return st;
+    request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     return SP_OK;
+}
+
+static enum sp_status write_function(struct sp_json_out *out, struct sp_serve_request *request,
+                                     const struct sp_json *tool, struct sp_err *err)
+{
+    const char *type = sp_json_get_text(tool, "type");
+
+    if (type && strcmp(type, "function") != 0)
+        sp_serve_request_leave_out(request, type);
+    else if (sp_serve_filled(sp_json_get(tool, "function"), "name") == NULL)
+        return sp_fail(err, SP_E_INPUT, "function.name is missing");
+    else
+        sp_json_out_value(out, NULL, tool);
+    return SP_OK;
+}
+
+enum sp_status sp_serve_read_functions(struct sp_serve_request *request, struct sp_err *err)
+{
+    return sp_serve_read_tools(request, write_function, err);
 }
 
 enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,

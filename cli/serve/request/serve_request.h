@@ -120,14 +120,19 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
                                              const struct sp_serve_refusal *rows,
                                              struct sp_err *err);
 
-/* Sets request->tools to the body's tools, an array of objects; NULL: none. */
-SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
-                                                 struct sp_err *err);
+/* Writes a tool in the format that chat templates take, or leaves it out. */
+typedef enum sp_status sp_serve_tool_fn(struct sp_json_out *out, struct sp_serve_request *request,
+                                        const struct sp_json *tool, struct sp_err *err);
 
-/* Leaves out the tools that are not functions, and checks that the others have a name; a tool may
- * lack its type, as in ollama's API. */
-SP_MUST_CHECK enum sp_status sp_serve_check_functions(struct sp_serve_request *request,
-                                                      struct sp_err *err);
+/* Sets request->tools to the body's tools, an array of objects, as `write` writes them; NULL: none.
+ */
+SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
+                                                 sp_serve_tool_fn *write, struct sp_err *err);
+
+/* Reads tools that are in that format already. Leaves out those that are not functions, and checks
+ * that the others have a name; a tool may lack its type, as in ollama's API. */
+SP_MUST_CHECK enum sp_status sp_serve_read_functions(struct sp_serve_request *request,
+                                                     struct sp_err *err);
 
 /* True if the request asks for reasoning and the chat template of the model has none. What a
  * request's own template has is not known here. */

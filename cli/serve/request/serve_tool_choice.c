@@ -92,7 +92,7 @@ static bool is_among(const struct sp_json *tools, const struct sp_json *tool)
     return false;
 }
 
-/* Leaves the request those of its tools that are allowed. */
+/* Leaves the request those of its functions that are allowed; it has no other tools. */
 static enum sp_status keep_allowed(struct sp_serve_request *request, const struct sp_json *allowed,
                                    struct sp_err *err)
 {
@@ -102,7 +102,9 @@ static enum sp_status keep_allowed(struct sp_serve_request *request, const struc
 
     for (size_t i = 0; i < sp_json_len(allowed); i++) {
         const struct sp_json *tool = sp_json_at(allowed, i);
+        const char *type = sp_json_get_text(tool, "type");
         const char *name = sp_json_get_text(function_of(tool), "name");
+        if (type && strcmp(type, "function") != 0) continue;
         if (is_among(request->tools, tool)) continue;
         return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %.200s",
                        name ? name : "(missing)");
@@ -120,8 +122,9 @@ static enum sp_status keep_allowed(struct sp_serve_request *request, const struc
     return SP_OK;
 }
 
-/* Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}; *json becomes
- * the mode. Other choices stay as they are. */
+/* Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or the Responses
+ * API's {"type": "allowed_tools", "mode": ..., "tools": [...]}; *json becomes the mode. Other
+ * choices stay as they are. */
 static enum sp_status read_allowed(struct sp_serve_request *request, const struct sp_json **json,
                                    struct sp_err *err)
 {
@@ -130,14 +133,15 @@ static enum sp_status read_allowed(struct sp_serve_request *request, const struc
 
     if (type == NULL || strcmp(type, "allowed_tools") != 0) return SP_OK;
     choice = sp_json_get(*json, "allowed_tools");
+    if (choice == NULL) choice = *json;
     tools = sp_json_get(choice, "tools");
     mode = sp_json_get_text(choice, "mode");
     if (sp_json_kind(tools) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
-    if (mode == NULL || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0)) {
+    if (mode && strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0) {
         return sp_fail(err, SP_E_INPUT,
                        "tool_choice: the mode of allowed_tools is %.40s, expected auto or required",
-                       mode ? mode : "missing");
+                       mode);
     }
     *json = sp_json_get(choice, "mode");
     return keep_allowed(request, tools, err);
