@@ -128,9 +128,9 @@ INLINE void store_codes(int8_t codes[32], const ints c[32 / LANES])
 
 enum { KEY_SURPLUS = 0 };
 
-INLINE bytes load_keys(const uint8_t *p)
+INLINE bytes keys_of(bytes codes)
 {
-    return load_bytes(p) ^ -128;
+    return codes ^ -128;
 }
 
 /* The product of signed bytes is |key| times q with the sign of the key; two products of at most
@@ -164,9 +164,9 @@ typedef struct {
     words even, odd;
 } value_codes;
 
-INLINE value_codes load_values(const uint8_t *p)
+INLINE value_codes values_of(bytes codes)
 {
-    words x = (words)load_bytes(p);
+    words x = (words)codes;
 
     return (value_codes){x << 8 >> 8, x >> 8};
 }

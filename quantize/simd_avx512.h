@@ -112,9 +112,9 @@ INLINE void store_codes(int8_t codes[32], const ints c[32 / LANES])
 
 enum { KEY_SURPLUS = 128 }; /* VPDPBUSD multiplies unsigned bytes of keys */
 
-INLINE bytes load_keys(const uint8_t *p)
+INLINE bytes keys_of(bytes codes)
 {
-    return load_bytes(p);
+    return codes;
 }
 
 INLINE ints dot_keys(ints sum, bytes keys, query_codes q, size_t i)
@@ -139,9 +139,9 @@ INLINE void store_weights(struct weights *w, const ints c[N_SUMS])
 
 typedef bytes value_codes;
 
-INLINE value_codes load_values(const uint8_t *p)
+INLINE value_codes values_of(bytes codes)
 {
-    return load_bytes(p);
+    return codes;
 }
 
 struct weighed {

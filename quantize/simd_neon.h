@@ -188,9 +188,9 @@ INLINE void store_codes(int8_t codes[32], const ints c[32 / LANES])
 
 enum { KEY_SURPLUS = 0 };
 
-INLINE bytes load_keys(const uint8_t *p)
+INLINE bytes keys_of(bytes codes)
 {
-    return load_bytes(p) ^ -128;
+    return codes ^ -128;
 }
 
 typedef int8x16_t query_codes;
@@ -230,9 +230,9 @@ INLINE held_weights hold_weights(const struct weights *w)
 
 typedef bytes value_codes;
 
-INLINE value_codes load_values(const uint8_t *p)
+INLINE value_codes values_of(bytes codes)
 {
-    return load_bytes(p);
+    return codes;
 }
 
 struct weighed {

@@ -12,7 +12,7 @@ const char *const sp_backend_kernels[] = {"auto", "neon", "scalar", NULL};
 #else
 const char *const sp_backend_kernels[] = {"auto", "scalar", NULL};
 #endif
-const char *const sp_backend_kv_types[] = {"f16", "f32", "q8", NULL};
+const char *const sp_backend_kv_types[] = {"f16", "f32", "q8", "q8:q4", "q4", NULL};
 const char *const sp_backend_draft_by[] = {"model", "lookup", "both", NULL};
 
 void sp_backend_note_no_effect(const struct sp_args *args, const char *why,
@@ -97,10 +97,9 @@ enum sp_status sp_backend_open_package(struct sp_package **out, const char *path
 
 enum sp_cache_type sp_backend_cache_type(const struct sp_backend_opts *opts)
 {
-    const char *name = opts->kv_type;
-
-    if (name != NULL && strcmp(name, "f32") == 0) return SP_CACHE_F32;
-    if (name != NULL && strcmp(name, "q8") == 0) return SP_CACHE_Q8;
+    /* The names are in the order of the types. */
+    for (size_t i = 0; opts->kv_type && sp_backend_kv_types[i]; i++)
+        if (strcmp(opts->kv_type, sp_backend_kv_types[i]) == 0) return (enum sp_cache_type)i;
     return SP_CACHE_F16;
 }
 

@@ -307,6 +307,7 @@ static void fold_span(const struct run *run, const struct tile *tile, struct wor
 static void write_totals(const struct run *run, const struct tile *tile, struct worker *w)
 {
     const struct sp_attention *job = run->job;
+    const struct sp_vector_kv *type = run->vector->kv[job->kv->type];
     size_t d = job->kv->value_dim;
 
     for (size_t i = 0; i < tile->n; i++) {
@@ -316,6 +317,7 @@ static void write_totals(const struct run *run, const struct tile *tile, struct 
         const struct part *total = &w->total[i];
         memcpy(out, total->values, d * sizeof(float));
         if (total->sum != 0) run->vector->scale(out, 1.0f / total->sum, d);
+        if (type->restore) type->restore(out, d);
     }
 }
 

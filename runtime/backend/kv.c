@@ -19,18 +19,24 @@ static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t m
     return true;
 }
 
+static bool has_codes(enum sp_cache_type type)
+{
+    return type != SP_CACHE_F16 && type != SP_CACHE_F32;
+}
+
 static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp_err *err)
 {
     if ((unsigned)type >= SP_N_CACHE_TYPES)
-        return sp_fail(err, SP_E_USAGE, "cache type %u: expected f16, f32 or q8", (unsigned)type);
+        return sp_fail(err, SP_E_USAGE, "cache type %u: expected f16, f32, q8, q8:q4 or q4",
+                       (unsigned)type);
     if (dim == 0 || dim > SP_MAX_HEAD_DIM) {
         return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
                        SP_MAX_HEAD_DIM);
     }
-    if (type == SP_CACHE_Q8 && dim % SP_KV_GROUP) {
+    if (has_codes(type) && dim % SP_KV_GROUP) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "q8 cache: heads of %u dims are not a multiple of %d; use f16 or f32", dim,
-                       SP_KV_GROUP);
+                       "%s cache: heads of %u dims are not a multiple of %d; use f16 or f32",
+                       type == SP_CACHE_Q8 ? "q8" : "q4", dim, SP_KV_GROUP);
     }
     return SP_OK;
 }
@@ -159,28 +165,41 @@ static void copy_lane(uint8_t *to, size_t to_lane, const uint8_t *from, size_t f
         memcpy(to + to_lane * width, from + from_lane * width, width);
 }
 
+/* Copies the value codes of lane `from_lane`: bytes, or halves of bytes that two lanes share. */
+static void copy_value_codes(uint8_t *to, size_t to_lane, const uint8_t *from, size_t from_lane,
+                             size_t n, bool are_halves)
+{
+    const size_t n_rows = are_halves ? 2 : 4;
+    const unsigned up = to_lane / 4 >= n_rows ? 4 : 0, down = from_lane / 4 >= n_rows ? 4 : 0;
+    const unsigned mask = are_halves ? 0x0f : 0xff;
+
+    to += to_lane / 4 % n_rows * 4 * n + to_lane % 4;
+    from += from_lane / 4 % n_rows * 4 * n + from_lane % 4;
+    for (size_t d = 0; d < n; d++)
+        to[4 * d] = (uint8_t)((to[4 * d] & ~(mask << up)) | (from[4 * d] >> down & mask) << up);
+}
+
 void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_t from_pos,
                 size_t head)
 {
-    size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK, dim = from->head_dim;
-    /* Rows of lanes of a key block, and bytes of a lane. */
-    size_t n = from->type == SP_CACHE_Q8 ? dim / 4 + dim / SP_KV_GROUP : dim;
-    size_t width = from->type == SP_CACHE_F16 ? 2 : 4, size = from->value_block_size / SP_KV_BLOCK;
+    size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK;
+    /* Bytes of a lane of a key block, of which the last rows may be padding, and rows of lanes. */
+    size_t width = from->type == SP_CACHE_F16 ? 2 : 4;
+    size_t n = from->key_block_size / (SP_KV_BLOCK * width);
+    size_t size = from->value_block_size / SP_KV_BLOCK;
     uint8_t *values = sp_kv_values(to, head, to_pos);
     const uint8_t *others = sp_kv_values(from, head, from_pos);
 
     assert(to->type == from->type && to->head_dim == from->head_dim &&
            to->value_dim == from->value_dim);
     copy_lane(sp_kv_keys(to, head, to_pos), a, sp_kv_keys(from, head, from_pos), b, n, width);
-    if (from->type != SP_CACHE_Q8) {
+    if (!has_codes(from->type)) {
         memcpy(values + a * size, others + b * size, size);
         return;
     }
     memcpy(values + 4 * a, others + 4 * b, 4);
-    values += 4 * SP_KV_BLOCK + a / 4 * 4 * to->value_dim + a % 4;
-    others += 4 * SP_KV_BLOCK + b / 4 * 4 * to->value_dim + b % 4;
-    for (size_t d = 0; d < to->value_dim; d++)
-        values[4 * d] = others[4 * d];
+    copy_value_codes(values + 4 * SP_KV_BLOCK, a, others + 4 * SP_KV_BLOCK, b, to->value_dim,
+                     from->type != SP_CACHE_Q8);
 }
 
 static float number_at(const struct sp_kv *kv, const uint8_t *block, size_t i)

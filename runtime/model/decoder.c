@@ -10,6 +10,7 @@
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,13 +44,29 @@ static struct sp_kv *borrowed_keys(const struct sp_decoder *d, const struct sp_l
     return from->keys[layer];
 }
 
+/* The type of the cache of layer i. Keys with a large bias (some layers of Qwen2 have 100 and more)
+ * lose what the tokens add to it if they become codes: one such layer makes nine tenths of the
+ * divergence that q8 causes in Qwen2.5 0.5B. These layers keep f16. */
+static enum sp_cache_type type_of_cache(const struct sp_decoder *d, unsigned i)
+{
+    const struct sp_layer_config *l = &d->model->config.layers[i];
+    const float *bias = d->model->layers[i].k_bias;
+    enum sp_cache_type type = d->options.cache_type;
+    const float largest = 64;
+
+    if (type == SP_CACHE_F16 || type == SP_CACHE_F32 || d->model->config.index.top_k) return type;
+    for (size_t k = 0; bias && k < (size_t)l->n_kv_heads * l->head_dim; k++)
+        if (fabsf(bias[k]) > largest) return SP_CACHE_F16;
+    return type;
+}
+
 /* Opens the cache of the keys that layer i makes. */
 static enum sp_status open_own_keys(struct sp_decoder *d, unsigned i, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
     const struct sp_layer_config *l = &config->layers[i];
     const struct sp_kv_options options = {
-        .type = d->options.cache_type,
+        .type = type_of_cache(d, i),
         .shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)},
         .n_query_heads = l->n_heads,
         .n_inputs = config->n_hidden * (l->reads_pair ? 2 : 1),
@@ -264,6 +281,8 @@ uint64_t sp_decoder_cache_digest(const struct sp_decoder *d)
 {
     uint64_t parts[3] = {d->options.cache_type};
 
+    for (unsigned i = 0; i < d->n_caches; i++)
+        if (d->caches[i].keys && d->caches[i].type != d->options.cache_type) parts[0] += 256;
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
         size_t half = d->model->config.ropes[i].n_rot / 2;
         parts[1 + i] = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);

@@ -1,8 +1,8 @@
-/* The rotation that q8 keys and queries are quantized in: each group of 32 dims times Sylvester's
- * Hadamard matrix, entries +1 and -1. The matrix is orthogonal up to a factor, so dot products
- * change by that factor alone. It spreads a dim that is far larger than its neighbors over the
- * whole group, which would otherwise share its coarse scale. It consists of sums and differences in
- * a fixed order, so the bits do not depend on the compiler. */
+/* The rotation that keys and queries, and q4 values, are quantized in: each group of 32 dims times
+ * Sylvester's Hadamard matrix, entries +1 and -1. The matrix is orthogonal up to a factor, so dot
+ * products change by that factor alone. It spreads a dim that is far larger than its neighbors over
+ * the whole group, which would otherwise share its coarse scale. It consists of sums and
+ * differences in a fixed order, so the bits do not depend on the compiler. */
 #ifndef SP_RUNTIME_VECTOR_ROTATION_H
 #define SP_RUNTIME_VECTOR_ROTATION_H
 
@@ -27,6 +27,13 @@ static inline void sp_rotate_group(float y[SP_KV_GROUP], const float x[SP_KV_GRO
             y[2 * i + 1] = from[i] - from[i + HALF];
         }
     }
+}
+
+/* The same for each group of n numbers, a multiple of SP_KV_GROUP. */
+static inline void sp_rotate_groups(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += SP_KV_GROUP)
+        sp_rotate_group(y + i, x + i);
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"
+#include "runtime/vector/rotation.h"
 #include "runtime/vector/vector_tables.h"
 
 #include <string.h>
@@ -66,7 +67,11 @@ size_t sp_key_block_size(enum sp_cache_type type, size_t head_dim)
         size = head_dim * SP_KV_BLOCK * sizeof(uint16_t);
         break;
     case SP_CACHE_Q8:
+    case SP_CACHE_Q8_Q4:
         size = (head_dim + head_dim / SP_KV_GROUP * sizeof(float)) * SP_KV_BLOCK;
+        break;
+    case SP_CACHE_Q4:
+        size = (head_dim / 2 + head_dim / SP_KV_GROUP * sizeof(float)) * SP_KV_BLOCK;
         break;
     }
     return sp_round_up(size, 64);
@@ -81,8 +86,21 @@ size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim)
         return head_dim * SP_KV_BLOCK * sizeof(uint16_t);
     case SP_CACHE_Q8:
         return (head_dim + sizeof(float)) * SP_KV_BLOCK;
+    case SP_CACHE_Q8_Q4:
+    case SP_CACHE_Q4:
+        return (head_dim / 2 + sizeof(float)) * SP_KV_BLOCK;
     }
     return 0;
+}
+
+void sp_restore_q4(float *out, size_t head_dim)
+{
+    for (size_t i = 0; i < head_dim; i += SP_KV_GROUP) {
+        float group[SP_KV_GROUP];
+        sp_rotate_group(group, out + i);
+        for (size_t d = 0; d < SP_KV_GROUP; d++)
+            out[i + d] = group[d] * SP_ROTATION_FACTOR;
+    }
 }
 
 size_t sp_query_size(size_t head_dim)

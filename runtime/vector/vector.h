@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SP_N_CACHE_TYPES = SP_CACHE_Q8 + 1 };
+enum { SP_N_CACHE_TYPES = SP_CACHE_Q4 + 1 };
 
 /* Caches consist of blocks of 16 positions.
  *
@@ -24,7 +24,11 @@ enum { SP_N_CACHE_TYPES = SP_CACHE_Q8 + 1 };
  * Values: f32, f16: a row for each position, [16][head_dim]. q8: [16] f32 scales, one for each
  * position, then s8 codes [4][head_dim][4]: groups of four positions, dims, positions of the group.
  *
- * q8 needs head_dim % 32 == 0; its keys are stored rotated (rotation.h). */
+ * q4 has two codes + 8 in a byte: of keys, [head_dim / 8][16][4], dims d and, in the upper half,
+ * d + 16 of each 32; of values, [2][head_dim][4], positions j and j + 8. q8_q4 has the keys of q8
+ * and the values of q4.
+ *
+ * q8 and q4 need head_dim % 32 == 0; their keys and q4's values are stored rotated (rotation.h). */
 enum { SP_KV_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
 enum { SP_SPAN = 256 }; /* positions of a span, the unit in which attention walks its keys */
 
@@ -33,7 +37,8 @@ size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim); /* bytes *
 size_t sp_query_size(size_t head_dim); /* bytes of a prepared query, multiple of 64 */
 
 /* Attention over caches of one type. A q8 code is round-to-even(x * (127 / m)) with scale m / 127,
- * where m is the largest |x| of the numbers that share the scale. */
+ * where m is the largest |x| of the numbers that share the scale; a q4 code the same with 7. What
+ * is said of q8 holds for q4, too. */
 struct sp_vector_kv {
     /* Writes the key, or the value, of one position (lane = position % 16) into its block. */
     void (*store_key)(uint8_t *block, size_t lane, const float *k, size_t head_dim);
@@ -47,6 +52,8 @@ struct sp_vector_kv {
      * ascending groups. */
     void (*scores)(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                    const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float scale);
+    /* Turns a sum that weigh returned, possibly scaled, into one of values. NULL: it is one. */
+    void (*restore)(float *out, size_t head_dim);
     /* out_i = sum_j p[i][j] v_j over j = first[i]..last[i]-1, ascending, one fmaf each, from +0.
      * q8: the weights of a query become integers of 15 bits, so that the sum is exact in 32:
      *

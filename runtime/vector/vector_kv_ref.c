@@ -60,10 +60,10 @@ static int32_t round_even(float f)
     return (int32_t)sp_bits_of_float(f + SP_EXP_ROUND) - (int32_t)SP_EXP_ROUND_BITS;
 }
 
-/* Computes the codes of n numbers; returns their scale. Magnitudes are compared as bits, so that a
- * NaN is the largest and reaches the scale, always as the same NaN; the limits are written so that
- * a NaN product gives 127. */
-static float quantize(int8_t *codes, const float *x, size_t n)
+/* Computes the codes of n numbers, -limit to limit; returns their scale. Magnitudes are compared as
+ * bits, so that a NaN is the largest and reaches the scale, always as the same NaN; the limits are
+ * written so that a NaN product gives the limit. */
+static float quantize(int8_t *codes, const float *x, size_t n, float limit)
 {
     uint32_t m = 0;
 
@@ -72,14 +72,27 @@ static float quantize(int8_t *codes, const float *x, size_t n)
         if (a > m) m = a;
     }
     float max = sp_float_of_bits(m > SP_INFINITY_BITS ? SP_NAN_BITS : m);
-    float inverse = m == 0 ? 0.0f : 127.0f / max;
+    float inverse = m == 0 ? 0.0f : limit / max;
     for (size_t i = 0; i < n; i++) {
         float v = x[i] * inverse;
-        v = v < 127.0f ? v : 127.0f;
-        v = v > -127.0f ? v : -127.0f;
+        v = v < limit ? v : limit;
+        v = v > -limit ? v : -limit;
         codes[i] = (int8_t)round_even(v);
     }
-    return max / 127.0f;
+    return max / limit;
+}
+
+/* Sets the lower or upper half of a byte to a code + 8. */
+static void put_half(uint8_t *byte, bool upper, int code)
+{
+    unsigned half = (unsigned)(code + 8);
+
+    *byte = (uint8_t)(upper ? (*byte & 0x0f) | half << 4 : (*byte & 0xf0) | half);
+}
+
+static int half_of(uint8_t byte, bool upper)
+{
+    return (upper ? byte >> 4 : byte & 0x0f) - 8;
 }
 
 static void store_key_f32(uint8_t *block, size_t lane, const float *k, size_t head_dim)
@@ -94,21 +107,51 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
         put_f16(block + 2 * (d * SP_KV_BLOCK + lane), k[d]);
 }
 
-static void store_key_q8(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+/* Offset of the code of dim d of key `lane`; of q4, the byte of dims d and d + 16 of a group. */
+static size_t key_code_at(size_t lane, size_t d, enum sp_cache_type type)
 {
-    uint8_t *scales = block + head_dim * SP_KV_BLOCK;
+    if (type == SP_CACHE_Q4) d = d / SP_KV_GROUP * SP_KV_GROUP / 2 + d % (SP_KV_GROUP / 2);
+    return (d / 4 * SP_KV_BLOCK + lane) * 4 + d % 4;
+}
 
+static bool is_upper(size_t d)
+{
+    return d % SP_KV_GROUP >= SP_KV_GROUP / 2;
+}
+
+/* Offset of the scale of group g. */
+static size_t key_scale_at(size_t lane, size_t g, size_t head_dim, enum sp_cache_type type)
+{
+    return ((type == SP_CACHE_Q4 ? head_dim / 2 : head_dim) + 4 * g) * SP_KV_BLOCK + 4 * lane;
+}
+
+static void store_key_codes(uint8_t *block, size_t lane, const float *k, size_t head_dim,
+                            enum sp_cache_type type)
+{
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         float rotated[SP_KV_GROUP];
         int8_t codes[SP_KV_GROUP];
         sp_rotate_group(rotated, k + g * SP_KV_GROUP);
-        float s = quantize(codes, rotated, SP_KV_GROUP);
-        put_f32(scales + 4 * (g * SP_KV_BLOCK + lane), s);
+        float s = quantize(codes, rotated, SP_KV_GROUP, type == SP_CACHE_Q4 ? 7 : 127);
+        put_f32(block + key_scale_at(lane, g, head_dim, type), s);
         for (size_t i = 0; i < SP_KV_GROUP; i++) {
-            size_t d = g * SP_KV_GROUP + i;
-            block[(d / 4 * SP_KV_BLOCK + lane) * 4 + d % 4] = (uint8_t)(codes[i] + 128);
+            uint8_t *byte = block + key_code_at(lane, g * SP_KV_GROUP + i, type);
+            if (type == SP_CACHE_Q4)
+                put_half(byte, is_upper(i), codes[i]);
+            else
+                *byte = (uint8_t)(codes[i] + 128);
         }
     }
+}
+
+static void store_key_q8(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    store_key_codes(block, lane, k, head_dim, SP_CACHE_Q8);
+}
+
+static void store_key_q4(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    store_key_codes(block, lane, k, head_dim, SP_CACHE_Q4);
 }
 
 static void store_value_f32(uint8_t *block, size_t lane, const float *v, size_t head_dim)
@@ -134,9 +177,21 @@ static void store_value_q8(uint8_t *block, size_t lane, const float *v, size_t h
     int8_t codes[SP_MAX_HEAD_DIM];
 
     assert(head_dim <= SP_MAX_HEAD_DIM);
-    put_f32(block + 4 * lane, quantize(codes, v, head_dim));
+    put_f32(block + 4 * lane, quantize(codes, v, head_dim, 127));
     for (size_t d = 0; d < head_dim; d++)
         memcpy(block + value_code_at(head_dim, lane, d), codes + d, 1);
+}
+
+static void store_value_q4(uint8_t *block, size_t lane, const float *v, size_t head_dim)
+{
+    float rotated[SP_MAX_HEAD_DIM] = {0};
+    int8_t codes[SP_MAX_HEAD_DIM];
+
+    assert(head_dim <= SP_MAX_HEAD_DIM);
+    sp_rotate_groups(rotated, v, head_dim);
+    put_f32(block + 4 * lane, quantize(codes, rotated, head_dim, 7));
+    for (size_t d = 0; d < head_dim; d++)
+        put_half(block + value_code_at(head_dim, lane % 8, d), lane >= 8, codes[d]);
 }
 
 /* ---- queries ---- */
@@ -154,7 +209,7 @@ static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         sp_rotate_group(rotated, q + g * SP_KV_GROUP);
-        float s = quantize(codes, rotated, SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP, 127);
         put_f32(query + head_dim + 4 * g, s * SP_ROTATION_FACTOR);
         memcpy(query + g * SP_KV_GROUP, codes, sizeof codes);
     }
@@ -197,32 +252,52 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
 }
 
 /* The dot product of a prepared query and key `lane` of a block. */
-static float dot_q8(const uint8_t *query, const uint8_t *block, size_t lane, size_t head_dim)
+static float dot_codes(const uint8_t *query, const uint8_t *block, size_t lane, size_t head_dim,
+                       enum sp_cache_type type)
 {
     float acc = 0;
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         int32_t sum = 0;
-        for (size_t d = g * SP_KV_GROUP; d < (g + 1) * SP_KV_GROUP; d++)
-            sum += (int8_t)query[d] * (block[(d / 4 * SP_KV_BLOCK + lane) * 4 + d % 4] - 128);
-        float k_scale = get_f32(block + (head_dim + 4 * g) * SP_KV_BLOCK + 4 * lane);
+        for (size_t d = g * SP_KV_GROUP; d < (g + 1) * SP_KV_GROUP; d++) {
+            uint8_t byte = block[key_code_at(lane, d, type)];
+            sum +=
+                (int8_t)query[d] * (type == SP_CACHE_Q4 ? half_of(byte, is_upper(d)) : byte - 128);
+        }
+        float k_scale = get_f32(block + key_scale_at(lane, g, head_dim, type));
         acc = fmaf((float)sum, k_scale * get_f32(query + head_dim + 4 * g), acc);
     }
     return acc;
 }
 
-static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_codes(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                         const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor,
+                         enum sp_cache_type type)
 {
-    size_t block_size = sp_key_block_size(SP_CACHE_Q8, head_dim);
+    size_t block_size = sp_key_block_size(type, head_dim);
 
     for (size_t i = 0; i < n_queries; i++) {
         const uint8_t *query = queries + i * sp_query_size(head_dim);
         for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
             const uint8_t *block = key_blocks + j / SP_KV_BLOCK * block_size;
-            scores[i * ld_scores + j] = dot_q8(query, block, j % SP_KV_BLOCK, head_dim) * factor;
+            float dot = dot_codes(query, block, j % SP_KV_BLOCK, head_dim, type);
+            scores[i * ld_scores + j] = dot * factor;
         }
     }
+}
+
+static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    scores_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
+                 SP_CACHE_Q8);
+}
+
+static void scores_q4(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    scores_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
+                 SP_CACHE_Q4);
 }
 
 static void weigh_float(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
@@ -253,6 +328,13 @@ static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, con
                 sizeof(uint16_t));
 }
 
+static int value_code(const uint8_t *block, size_t head_dim, size_t lane, size_t d,
+                      enum sp_cache_type type)
+{
+    if (type == SP_CACHE_Q8) return (int8_t)block[value_code_at(head_dim, lane, d)];
+    return half_of(block[value_code_at(head_dim, lane % 8, d)], lane >= 8);
+}
+
 /* Computes the integers of one query's weights; returns the factor of their sums. */
 static float quantize_weights(int32_t *codes, const float *p, size_t first, size_t last,
                               const uint8_t *blocks, size_t block_size)
@@ -273,11 +355,11 @@ static float quantize_weights(int32_t *codes, const float *p, size_t first, size
     return max / 32767.0f;
 }
 
-static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                     size_t head_dim)
+static void weigh_codes(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                        const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                        size_t head_dim, enum sp_cache_type type)
 {
-    size_t block_size = sp_value_block_size(SP_CACHE_Q8, head_dim);
+    size_t block_size = sp_value_block_size(type, head_dim);
     int32_t codes[SP_SPAN];
 
     for (size_t i = 0; i < n_queries; i++) {
@@ -287,11 +369,25 @@ static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, cons
             int32_t sum = 0;
             for (size_t j = first[i]; j < last[i]; j++) {
                 const uint8_t *block = value_blocks + j / SP_KV_BLOCK * block_size;
-                sum += codes[j] * (int8_t)block[value_code_at(head_dim, j % SP_KV_BLOCK, d)];
+                sum += codes[j] * value_code(block, head_dim, j % SP_KV_BLOCK, d, type);
             }
             out[i * ld_out + d] = (float)sum * s;
         }
     }
+}
+
+static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                     size_t head_dim)
+{
+    weigh_codes(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q8);
+}
+
+static void weigh_q4(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                     size_t head_dim)
+{
+    weigh_codes(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q4);
 }
 
 const struct sp_vector_kv sp_kv_f32_ref = {
@@ -316,4 +412,22 @@ const struct sp_vector_kv sp_kv_q8_ref = {
     .prepare = prepare_q8,
     .scores = scores_q8,
     .weigh = weigh_q8,
+};
+
+const struct sp_vector_kv sp_kv_q8_q4_ref = {
+    .store_key = store_key_q8,
+    .store_value = store_value_q4,
+    .prepare = prepare_q8,
+    .scores = scores_q8,
+    .weigh = weigh_q4,
+    .restore = sp_restore_q4,
+};
+
+const struct sp_vector_kv sp_kv_q4_ref = {
+    .store_key = store_key_q4,
+    .store_value = store_value_q4,
+    .prepare = prepare_q8,
+    .scores = scores_q4,
+    .weigh = weigh_q4,
+    .restore = sp_restore_q4,
 };

@@ -1,15 +1,16 @@
-/* struct sp_vector_kv for q8 caches with the primitives of quantize/simd.h: products of bytes, four
- * at a time, in lanes of int32. Lanes are keys in scores, dims in weigh. The tiles are like those
- * of vector_kv_loops.h. An instruction set adds these primitives:
+/* struct sp_vector_kv for q8 and q4 caches with the primitives of quantize/simd.h: products of
+ * bytes, four at a time, in lanes of int32. Codes of q4 become those of q8 in registers. Lanes are
+ * keys in scores, dims in weigh. The tiles are like those of vector_kv_loops.h. An instruction set
+ * adds these primitives:
  *
  *   store_codes(codes, c)       32 numbers of c as bytes
- *   KEY_SURPLUS, load_keys(p)   LANES keys' codes of four dims, with a surplus over the codes
+ *   KEY_SURPLUS, keys_of(codes) LANES keys' codes of four dims + 128, with a surplus over the codes
  *   load_query(codes)           16 codes of a query: the type query_codes
  *   dot_keys(sum, keys, q, i)   sum + keys . codes 4i..4i+3 of q
  *   struct weights              the weights of 16 positions, whole numbers of 15 bits
  *   store_weights(w, c)         sets them from numbers
  *   hold_weights(w)             as the operand of products, the type held_weights
- *   load_values(p)              LANES dims' codes of four positions: the type value_codes
+ *   values_of(codes)            LANES dims' codes of four positions: the type value_codes
  *   weigh(sum, x, w, i)         sum += x . weights 4i..4i+3
  *   weighed_sum(sum)            the sum as a number */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_Q8_LOOPS_H
@@ -23,9 +24,9 @@
 
 /* ---- stored numbers ---- */
 
-/* Computes the codes of n numbers, a multiple of 32; returns their scale. A NaN is the largest
- * magnitude, and its code 127, as in vector_kv_ref.c. */
-static float quantize(int8_t *codes, const float *x, size_t n)
+/* Computes the codes of n numbers, a multiple of 32, from -limit to limit; returns their scale. A
+ * NaN is the largest magnitude, and its code the limit, as in vector_kv_ref.c. */
+INLINE float quantize(int8_t *codes, const float *x, size_t n, float limit)
 {
     uints m = {0};
 
@@ -33,37 +34,62 @@ static float quantize(int8_t *codes, const float *x, size_t n)
         m = larger_bits(m, (uints)magnitude(load(x + i, LANES)));
     uint32_t bits = largest_of(m);
     float max = sp_float_of_bits(bits > SP_INFINITY_BITS ? SP_NAN_BITS : bits);
-    float inverse = max == 0.0f ? 0.0f : 127.0f / max;
+    float inverse = max == 0.0f ? 0.0f : limit / max;
     for (size_t i = 0; i < n; i += 32) {
         ints c[32 / LANES];
         UNROLL
         for (size_t g = 0; g < 32 / LANES; g++) {
             floats v = load(x + i + LANES * g, LANES) * inverse;
-            c[g] = to_ints(number_at_least(number_at_most(v, 127), -127));
+            c[g] = to_ints(number_at_least(number_at_most(v, limit), -limit));
         }
         store_codes(codes + i, c);
     }
-    return max / 127.0f;
+    return max / limit;
 }
 
-static void store_key_q8(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+INLINE uint32_t four_codes(const int8_t *codes)
 {
-    uint8_t *scales = block + head_dim * SP_KV_BLOCK;
+    uint32_t four;
+
+    memcpy(&four, codes, sizeof four);
+    return four;
+}
+
+/* Four codes + 128 of q8, or + 8 of q4 with those of 16 dims later in the upper halves. */
+INLINE uint32_t key_word(const int8_t *codes, enum sp_cache_type type)
+{
+    if (type == SP_CACHE_Q8) return four_codes(codes) ^ 0x80808080;
+    uint32_t low = four_codes(codes), high = four_codes(codes + SP_KV_GROUP / 2);
+    return ((low & 0x0f0f0f0f) | (high & 0x0f0f0f0f) << 4) ^ 0x88888888;
+}
+
+INLINE void store_key_codes(uint8_t *block, size_t lane, const float *k, size_t head_dim,
+                            enum sp_cache_type type)
+{
+    const size_t n_words = type == SP_CACHE_Q8 ? SP_KV_GROUP / 4 : SP_KV_GROUP / 8;
+    uint8_t *scales = block + head_dim / SP_KV_GROUP * n_words * 4 * SP_KV_BLOCK;
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         float rotated[SP_KV_GROUP];
         int8_t codes[SP_KV_GROUP];
         sp_rotate_group(rotated, k + g * SP_KV_GROUP);
-        float s = quantize(codes, rotated, SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP, type == SP_CACHE_Q8 ? 127 : 7);
         memcpy(scales + 4 * (g * SP_KV_BLOCK + lane), &s, sizeof s);
-        for (size_t i = 0; i < SP_KV_GROUP / 4; i++) {
-            size_t row = g * SP_KV_GROUP / 4 + i;
-            uint32_t four;
-            memcpy(&four, codes + 4 * i, sizeof four);
-            four ^= 0x80808080; /* adds 128 to each byte */
-            memcpy(block + (row * SP_KV_BLOCK + lane) * 4, &four, sizeof four);
+        for (size_t i = 0; i < n_words; i++) {
+            uint32_t word = key_word(codes + 4 * i, type);
+            memcpy(block + ((g * n_words + i) * SP_KV_BLOCK + lane) * 4, &word, sizeof word);
         }
     }
+}
+
+static void store_key_q8(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    store_key_codes(block, lane, k, head_dim, SP_CACHE_Q8);
+}
+
+static void store_key_q4(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    store_key_codes(block, lane, k, head_dim, SP_CACHE_Q4);
 }
 
 static void store_value_q8(uint8_t *block, size_t lane, const float *v, size_t head_dim)
@@ -73,10 +99,33 @@ static void store_value_q8(uint8_t *block, size_t lane, const float *v, size_t h
     float s;
 
     assert(head_dim <= SP_MAX_HEAD_DIM);
-    s = quantize(codes, v, head_dim);
+    s = quantize(codes, v, head_dim, 127);
     memcpy(block + 4 * lane, &s, sizeof s);
     for (size_t d = 0; d < head_dim; d++)
         to[4 * d] = (uint8_t)codes[d];
+}
+
+static void store_value_q4(uint8_t *block, size_t lane, const float *v, size_t head_dim)
+{
+    uint8_t *to = block + 4 * SP_KV_BLOCK + lane / 4 % 2 * 4 * head_dim + lane % 4;
+    float rotated[SP_MAX_HEAD_DIM], s;
+    int8_t codes[SP_MAX_HEAD_DIM];
+
+    assert(head_dim <= SP_MAX_HEAD_DIM);
+    sp_rotate_groups(rotated, v, head_dim);
+    s = quantize(codes, rotated, head_dim, 7);
+    memcpy(block + 4 * lane, &s, sizeof s);
+    for (size_t d = 0; d < head_dim; d++) {
+        uint8_t code = (uint8_t)(codes[d] + 8);
+        to[4 * d] =
+            (uint8_t)(lane < 8 ? (to[4 * d] & 0xf0) | code : (to[4 * d] & 0x0f) | code << 4);
+    }
+}
+
+/* The lower halves of bytes, or the upper halves: codes + 8 of q4. */
+INLINE bytes halves_of(bytes x, bool upper)
+{
+    return upper ? (bytes)((uints)x >> 4) & 0x0f : x & 0x0f;
 }
 
 /* ---- queries ---- */
@@ -95,7 +144,7 @@ static void prepare_codes(uint8_t *query, const float *q, size_t head_dim)
         int32_t sum = 0;
         float rotated[SP_KV_GROUP];
         sp_rotate_group(rotated, q + g * SP_KV_GROUP);
-        group.scale = quantize(group.codes, rotated, SP_KV_GROUP) * SP_ROTATION_FACTOR;
+        group.scale = quantize(group.codes, rotated, SP_KV_GROUP, 127) * SP_ROTATION_FACTOR;
         for (size_t i = 0; i < SP_KV_GROUP; i++)
             sum += group.codes[i];
         group.start = -KEY_SURPLUS * sum;
@@ -107,7 +156,8 @@ static void prepare_codes(uint8_t *query, const float *q, size_t head_dim)
 
 /* sum_k[b] = the dot products of group g of nq queries with LANES keys of each of nb blocks. */
 INLINE void dot_groups(ints sum[][CODE_BLOCKS], const struct sp_query_group *const *q,
-                       const uint8_t *keys, size_t size, const int nq, const int nb)
+                       const uint8_t *keys, enum sp_cache_type type, size_t size, const int nq,
+                       const int nb)
 {
     UNROLL
     for (int k = 0; k < nq; k++) {
@@ -125,8 +175,12 @@ INLINE void dot_groups(ints sum[][CODE_BLOCKS], const struct sp_query_group *con
         for (size_t i = 0; i < 4; i++) {
             bytes x[CODE_BLOCKS];
             UNROLL
-            for (int b = 0; b < nb; b++)
-                x[b] = load_keys(keys + (size_t)b * size + (4 * half + i) * 4 * SP_KV_BLOCK);
+            for (int b = 0; b < nb; b++) {
+                const uint8_t *at = keys + (size_t)b * size + 4 * SP_KV_BLOCK * i;
+                x[b] = type == SP_CACHE_Q8 ? load_bytes(at + 16 * SP_KV_BLOCK * half)
+                                           : (halves_of(load_bytes(at), half) - 8) ^ -128;
+                x[b] = keys_of(x[b]);
+            }
             UNROLL
             for (int k = 0; k < nq; k++) {
                 UNROLL
@@ -141,9 +195,12 @@ INLINE void dot_groups(ints sum[][CODE_BLOCKS], const struct sp_query_group *con
 INLINE void score_codes(const struct attention *a, size_t i, size_t part, const int nq,
                         const int nb)
 {
-    const size_t size = sp_key_block_size(SP_CACHE_Q8, a->head_dim);
+    const size_t size = sp_key_block_size(a->type, a->head_dim);
     const size_t query_size = sp_query_size(a->head_dim);
-    const uint8_t *keys = a->blocks + 4 * part, *scales = keys + a->head_dim * SP_KV_BLOCK;
+    const size_t group_size =
+        (a->type == SP_CACHE_Q8 ? SP_KV_GROUP : SP_KV_GROUP / 2) * SP_KV_BLOCK;
+    const uint8_t *keys = a->blocks + 4 * part;
+    const uint8_t *scales = keys + a->head_dim / SP_KV_GROUP * group_size;
     floats acc[MOST_QUERIES][CODE_BLOCKS];
 
     UNROLL
@@ -160,7 +217,7 @@ INLINE void score_codes(const struct attention *a, size_t i, size_t part, const 
             const uint8_t *query = a->queries + (i + (size_t)k) * query_size;
             q[k] = (const struct sp_query_group *)(const void *)query + g;
         }
-        dot_groups(sum, q, keys + g * SP_KV_GROUP * SP_KV_BLOCK, size, nq, nb);
+        dot_groups(sum, q, keys + g * group_size, a->type, size, nq, nb);
         UNROLL
         for (int b = 0; b < nb; b++) {
             const uint8_t *at = scales + (size_t)b * size + g * SP_KV_BLOCK * sizeof(float);
@@ -185,10 +242,11 @@ INLINE void score_blocks(const struct attention *a, size_t i, const int nq, cons
         score_codes(a, i, part, nq, nb);
 }
 
-static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+INLINE void scores_of_codes(float *scores, size_t ld_scores, const uint8_t *queries,
+                            size_t n_queries, const uint8_t *key_blocks, size_t n_blocks,
+                            size_t head_dim, float factor, enum sp_cache_type type)
 {
-    const size_t size = sp_key_block_size(SP_CACHE_Q8, head_dim);
+    const size_t size = sp_key_block_size(type, head_dim);
     struct attention a = {
         .out = scores,
         .ld_out = ld_scores,
@@ -196,6 +254,7 @@ static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, s
         .blocks = key_blocks,
         .head_dim = head_dim,
         .factor = factor,
+        .type = type,
     };
 
     for (size_t b = 0, n; b < n_blocks; b += n, a.out += n * SP_KV_BLOCK, a.blocks += n * size) {
@@ -206,6 +265,20 @@ static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, s
         else
             do_tiles(SCORES_OF_CODES, &a, n_queries, CODE_QUERIES);
     }
+}
+
+static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    scores_of_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
+                    SP_CACHE_Q8);
+}
+
+static void scores_q4(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    scores_of_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
+                    SP_CACHE_Q4);
 }
 
 /* ---- weighted sums ---- */
@@ -257,15 +330,25 @@ static void quantize_weights(struct batch *batch, size_t i, const float *p, size
     batch->scale[i] = max / 32767.0f;
 }
 
+/* The codes of positions 4 four.. of a block of values for LANES dims from d on. */
+INLINE bytes load_value_codes(const struct attention *a, const uint8_t *codes, size_t four,
+                              size_t d)
+{
+    const uint8_t *dims = codes + 4 * d, *at = dims + 4 * a->head_dim * (four % 2);
+
+    if (a->type == SP_CACHE_Q8) return load_bytes(dims + 4 * a->head_dim * four);
+    return halves_of(load_bytes(at), four >= 2) - 8;
+}
+
 /* Weighs nv registers of dims, from dim d on, for queries i..i+nq-1 of the batch. */
 INLINE void weigh_codes(const struct attention *a, const struct batch *batch, size_t i, size_t d,
                         const int nq, const int nv)
 {
-    const size_t size = sp_value_block_size(SP_CACHE_Q8, a->head_dim);
+    const size_t size = sp_value_block_size(a->type, a->head_dim);
     struct weighed acc[4][CODE_VECTORS] = {0};
 
     for (size_t b = batch->first; b < batch->last; b++) {
-        const uint8_t *codes = a->blocks + b * size + 4 * SP_KV_BLOCK + 4 * d;
+        const uint8_t *codes = a->blocks + b * size + 4 * SP_KV_BLOCK;
         held_weights w[4];
         UNROLL
         for (int k = 0; k < nq; k++)
@@ -275,7 +358,7 @@ INLINE void weigh_codes(const struct attention *a, const struct batch *batch, si
             value_codes x[CODE_VECTORS];
             UNROLL
             for (int v = 0; v < nv; v++)
-                x[v] = load_values(codes + 4 * (a->head_dim * four + (size_t)v * LANES));
+                x[v] = values_of(load_value_codes(a, codes, four, d + (size_t)v * LANES));
             UNROLL
             for (int k = 0; k < nq; k++) {
                 UNROLL
@@ -324,9 +407,9 @@ static void set_blocks(struct batch *batch, const size_t *first, const size_t *l
     }
 }
 
-static void weigh_batch(const struct attention *a, size_t n)
+INLINE void weigh_batch(const struct attention *a, size_t n)
 {
-    const size_t size = sp_value_block_size(SP_CACHE_Q8, a->head_dim);
+    const size_t size = sp_value_block_size(a->type, a->head_dim);
     struct batch batch;
     size_t d = 0;
 
@@ -339,9 +422,9 @@ static void weigh_batch(const struct attention *a, size_t n)
         weigh_group(a, &batch, n, d, 2);
 }
 
-static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                     size_t head_dim)
+INLINE void weigh_values(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                         const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                         size_t head_dim, enum sp_cache_type type)
 {
     for (size_t i = 0, n; i < n_queries; i += n) {
         const struct attention a = {
@@ -353,10 +436,25 @@ static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, cons
             .last = last + i,
             .blocks = value_blocks,
             .head_dim = head_dim,
+            .type = type,
         };
         n = n_queries - i < WEIGH_BATCH ? n_queries - i : WEIGH_BATCH;
         weigh_batch(&a, n);
     }
+}
+
+static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                     size_t head_dim)
+{
+    weigh_values(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q8);
+}
+
+static void weigh_q4(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                     size_t head_dim)
+{
+    weigh_values(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q4);
 }
 
 static const struct sp_vector_kv kv_q8 = {
@@ -365,6 +463,24 @@ static const struct sp_vector_kv kv_q8 = {
     .prepare = prepare_codes,
     .scores = scores_q8,
     .weigh = weigh_q8,
+};
+
+static const struct sp_vector_kv kv_q8_q4 = {
+    .store_key = store_key_q8,
+    .store_value = store_value_q4,
+    .prepare = prepare_codes,
+    .scores = scores_q8,
+    .weigh = weigh_q4,
+    .restore = sp_restore_q4,
+};
+
+static const struct sp_vector_kv kv_q4 = {
+    .store_key = store_key_q4,
+    .store_value = store_value_q4,
+    .prepare = prepare_codes,
+    .scores = scores_q4,
+    .weigh = weigh_q4,
+    .restore = sp_restore_q4,
 };
 
 #endif

@@ -21,7 +21,7 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 
 /* The initializer of a table: the static functions of the file that defines it, each of which has
  * the name of its member, except that fma is a name of the C library, and its tables of caches. */
-#define SP_VECTOR_TABLE(set_name, f32, f16, q8)                                                    \
+#define SP_VECTOR_TABLE(set_name, f32, f16, q8, q8_q4, q4)                                         \
     {                                                                                              \
         .name = set_name, .fma = fma_row, .rms_norm = rms_norm, .add = add, .scale = scale,        \
         .mul = mul, .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul,                          \
@@ -30,11 +30,19 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
         .swiglu_clamped = swiglu_clamped, .l2_norm = l2_norm, .rope = rope, .softmax = softmax,    \
         .delta_step = delta_step, .state_step = state_step, .state_replay = state_replay,          \
         .argmax = argmax, .soften = soften, .uniform = uniform,                                    \
-        .kv = {[SP_CACHE_F16] = &f16, [SP_CACHE_F32] = &f32, [SP_CACHE_Q8] = &q8},                 \
+        .kv = {[SP_CACHE_F16] = &f16,                                                              \
+               [SP_CACHE_F32] = &f32,                                                              \
+               [SP_CACHE_Q8] = &q8,                                                                \
+               [SP_CACHE_Q8_Q4] = &q8_q4,                                                          \
+               [SP_CACHE_Q4] = &q4},                                                               \
     }
 
+/* sp_vector_kv.restore of q4, whose values are rotated. All instruction sets use the same code. */
+void sp_restore_q4(float *out, size_t head_dim);
+
 extern const struct sp_vector sp_vector_ref;
-extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref;
+extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref, sp_kv_q8_q4_ref,
+    sp_kv_q4_ref;
 #if defined(__x86_64__)
 extern const struct sp_vector sp_vector_avx2, sp_vector_avx512;
 #elif defined(__aarch64__)

@@ -136,7 +136,7 @@ static void report(const struct bench *b, double times[][N_ROUNDS], double reads
 
 int main(int argc, char **argv)
 {
-    static const char *const types[] = {"f16", "f32", "q8"};
+    static const char *const types[] = {"f16", "f32", "q8", "q8:q4", "q4"};
     static struct bench b;
     static double times[N_COUNTS][N_ROUNDS], reads[N_COUNTS][N_ROUNDS];
     unsigned numbers[] = {2, 4096, 28, 16, 8, 128};
@@ -150,7 +150,8 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc && i < 9; i++)
         numbers[i - 3] = (unsigned)strtoul(argv[i], NULL, 10);
     if (type == SP_N_CACHE_TYPES || b.vector == NULL) {
-        fprintf(stderr, "usage: bench_attention [f32|f16|q8 [KERNELS [THREADS [CONTEXT ...]]]]\n");
+        fprintf(stderr,
+                "usage: bench_attention [f32|f16|q8|q8:q4|q4 [KERNELS [THREADS [CONTEXT ...]]]]\n");
         return SP_E_USAGE;
     }
     if (sp_pool_open(&b.pool, numbers[0], &err)) die(&err);

@@ -218,11 +218,15 @@ TEST(test_near_the_definition)
 }
 
 /* Bounds the error of narrow caches. An f16 key is off by at most 2^-11 of itself, a q8 key by
- * 1/254 of its group's largest. Keys and values here are below 2, and queries have 64 dims. */
+ * 1/254 of its group's largest, a q4 key by 1/14. Keys and values here are below 2, and queries
+ * have 64 dims. */
 TEST(test_error_of_narrow_caches)
 {
-    static const double limits[] = {
-        [SP_CACHE_F16] = 1e-3, [SP_CACHE_F32] = 1e-5, [SP_CACHE_Q8] = 2e-2};
+    static const double limits[] = {[SP_CACHE_F16] = 1e-3,
+                                    [SP_CACHE_F32] = 1e-5,
+                                    [SP_CACHE_Q8] = 2e-2,
+                                    [SP_CACHE_Q8_Q4] = 0.2,
+                                    [SP_CACHE_Q4] = 0.4};
 
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;
@@ -284,7 +288,7 @@ TEST(test_bits_do_not_depend_on_other_rows)
         struct shape shape = shapes[i / SP_N_CACHE_TYPES];
         enum sp_cache_type type = (enum sp_cache_type)(i % SP_N_CACHE_TYPES);
         struct sequence s;
-        if (type == SP_CACHE_Q8 && shape.head_dim % SP_KV_GROUP) continue;
+        if (type != SP_CACHE_F16 && type != SP_CACHE_F32 && shape.head_dim % SP_KV_GROUP) continue;
         size_t n_rows = i % 2 ? 1 + next(&seed) % 4 : MAX_ROWS;
         open_sequence(&s, shape, type, 257 + next(&seed) % 600, n_rows, i);
         if (i % 4 > 1) vary_ranges(&s, &seed);

@@ -226,7 +226,7 @@ TEST(experts)
 
 TEST(latents)
 {
-    check(family("glm4_moe_lite"), NULL, 2, SP_CACHE_Q8);
+    check(family("glm4_moe_lite"), NULL, 2, SP_CACHE_Q8_Q4);
     check(family("deepseek_v2"), NULL, 1, SP_CACHE_F16);
     check(family("youtu"), "scalar", 2, SP_CACHE_F32);
 }

@@ -7,6 +7,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "format/system/free_memory.h"
+#include "runtime/model/decoder_internal.h"
 #include "runtime/session/session.h"
 
 #include <sys/resource.h>
@@ -80,7 +81,7 @@ static void check_file(const char *path)
         struct sp_decoder *whole = open_decoder(g.package, (enum sp_cache_type)type, NULL);
         struct sp_decoder *grown = open_decoder(g.package, (enum sp_cache_type)type, &budget);
         assert_int_equal(budget.used, 0);
-        if (whole == NULL && type == SP_CACHE_Q8) continue;
+        if (whole == NULL && type != SP_CACHE_F16 && type != SP_CACHE_F32) continue;
         read_both(g.package, whole, grown, ids, 0, N_SHORT);
         few = budget.used;
         read_both(g.package, whole, grown, ids, N_SHORT, N);
@@ -114,6 +115,33 @@ TEST(same_bits)
         snprintf(folder, sizeof folder, TESTDATA "/families/%s", families[i]);
         check_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
     }
+}
+
+/* A layer whose keys have a bias above 64 keeps f16 where others have codes, and pages of prompts
+ * know it. */
+TEST(large_biases_keep_f16)
+{
+    struct generate_fixture g =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL,
+                      1, &(struct sp_session_options){.size = sizeof(struct sp_session_options)});
+    struct sp_model *model = (struct sp_model *)g.package->target;
+    const struct sp_layer_config *l = &model->config.layers[1];
+    float *bias = calloc((size_t)l->n_kv_heads * l->head_dim, sizeof *bias);
+    uint64_t digests[2];
+
+    assert_non_null(bias);
+    model->layers[1].k_bias = bias;
+    for (int i = 0; i < 2; i++) {
+        bias[l->n_kv_heads * l->head_dim - 1] = i ? -65 : -64;
+        struct sp_decoder *d = open_decoder(g.package, SP_CACHE_Q4, NULL);
+        assert_int_equal(d->caches[0].type, SP_CACHE_Q4);
+        assert_int_equal(d->caches[1].type, i ? SP_CACHE_F16 : SP_CACHE_Q4);
+        digests[i] = sp_decoder_cache_digest(d);
+        sp_decoder_close(d);
+    }
+    assert_true(digests[0] != digests[1]);
+    model->layers[1].k_bias = NULL;
+    free(bias);
 }
 
 /* The resident memory of this process in bytes. */

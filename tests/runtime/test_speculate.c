@@ -434,6 +434,11 @@ TEST(q8_caches)
     check_cache(SP_CACHE_Q8, 0);
 }
 
+TEST(q4_caches)
+{
+    check_cache(SP_CACHE_Q4, 0);
+}
+
 TEST(f32_caches)
 {
     check_cache(SP_CACHE_F32, 1);

@@ -9,28 +9,30 @@
 static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t width = kv->type == SP_CACHE_F16 ? 2 : 4;
-    size_t n =
-        kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+    size_t n = kv->key_block_size / (SP_KV_BLOCK * width);
 
     for (size_t i = 0; i < n; i++)
         memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
     return n * width;
 }
 
-/* Copies value `lane` of a block to `out`: a row, or (q8) a scale and codes 4 apart; its size. */
+/* Copies value `lane` of a block to `out`: a row, or a scale and codes 4 apart, of q4 in halves of
+ * bytes; its size. */
 static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t size = kv->value_block_size / SP_KV_BLOCK;
-    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->value_dim + lane % 4;
+    bool is_q4 = kv->type == SP_CACHE_Q8_Q4 || kv->type == SP_CACHE_Q4;
+    size_t row = is_q4 ? lane % 8 / 4 : lane / 4;
+    const uint8_t *codes = block + 4 * SP_KV_BLOCK + row * 4 * kv->value_dim + lane % 4;
 
-    if (kv->type != SP_CACHE_Q8) {
+    if (kv->type == SP_CACHE_F16 || kv->type == SP_CACHE_F32) {
         memcpy(out, block + lane * size, size);
         return size;
     }
     memcpy(out, block + 4 * lane, 4);
     for (size_t d = 0; d < kv->value_dim; d++)
-        out[4 + d] = codes[4 * d];
-    return size;
+        out[4 + d] = is_q4 ? codes[4 * d] >> (lane < 8 ? 0 : 4) & 0x0f : codes[4 * d];
+    return 4 + kv->value_dim;
 }
 
 uint64_t kv_digest(const struct sp_kv *kv, size_t first, size_t last)
