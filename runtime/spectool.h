@@ -225,8 +225,10 @@ struct sp_prompt_cache_options {
 
 /* Opens a folder of processed prompts. A session that has it stores each 256 tokens with what they
  * left in its caches, and later prompts with the same beginning, of any session, are read from
- * there: the answer has the same bits. The files that were not used for longest are removed first.
- * Whoever can read them can tell the prompts. [any thread] */
+ * there: the answer has the same bits. Sessions of the process whose caches have the same tokens
+ * hold their keys and values in memory once, but for layers with a window; not with several ranks,
+ * and on Linux only. The files that were not used for longest are removed first. Whoever can read
+ * them can tell the prompts. [any thread] */
 SP_API_STATUS sp_prompt_cache_open(struct sp_prompt_cache **out,
                                    const struct sp_prompt_cache_options *options,
                                    struct sp_err *err);
@@ -287,7 +289,8 @@ SP_API void sp_session_close(struct sp_session *session);
 
 /* The number of tokens in the caches. [session] */
 SP_API size_t sp_session_n_cached(const struct sp_session *session);
-/* The bytes of memory that the caches hold, which grows with their tokens. [session] */
+/* The bytes of memory that the caches hold, which grows with their tokens. What several sessions
+ * share counts for each. [session] */
 SP_API size_t sp_session_cache_memory(const struct sp_session *session);
 /* The bytes of memory that the caches need for n tokens. [any thread] */
 SP_API size_t sp_session_cache_memory_for(const struct sp_session *session, size_t n);

@@ -21,7 +21,7 @@ static size_t round_to_pages(size_t size)
 static void ask_for_huge_pages(const struct sp_region *region)
 {
     if (region->size < 2 * (size_t)HUGE_PAGE) return;
-    (void)madvise(region->at + HUGE_PAGE, region->size - HUGE_PAGE, MADV_HUGEPAGE);
+    (void)madvise(region->at + SP_REGION_SMALL, region->size - SP_REGION_SMALL, MADV_HUGEPAGE);
 }
 
 enum sp_status sp_region_open(struct sp_region *region, size_t size, struct sp_err *err)
@@ -74,8 +74,10 @@ void sp_region_shrink(struct sp_region *region, size_t size)
 
     if (keep >= region->committed) return;
     rest = region->committed - keep;
-    /* The pages are read as zero when they are committed again. */
-    if (madvise(region->at + keep, rest, MADV_DONTNEED)) return;
-    if (mprotect(region->at + keep, rest, PROT_NONE)) return;
+    /* A new mapping, since files may be mapped there. */
+    if (mmap(region->at + keep, rest, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return;
+    ask_for_huge_pages(region);
     region->committed = keep;
 }

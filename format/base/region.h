@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The first bytes of a region, which small pages of memory back; others may have huge ones. */
+enum { SP_REGION_SMALL = 2 << 20 };
+
 struct sp_region {
     uint8_t *at;      /* aligned to 64 bytes at least; owned */
     size_t size;      /* bytes reserved, from `at` on */

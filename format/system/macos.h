@@ -28,6 +28,7 @@
 #define RENAME_EXCHANGE RENAME_SWAP
 #define getrandom(to, size, flags) (getentropy(to, size) == 0 ? (ssize_t)(size) : -1)
 #define fallocate(fd, mode, at, size) (errno = ENOTSUP, -1)
+#define memfd_create(name, flags) (errno = ENOTSUP, -1)
 #define copy_file_range(from, at, to, to_at, size, flags) (errno = ENOTSUP, -1)
 #define sync_file_range(fd, at, size, flags)                                                       \
     ((void)(fd), (void)(at), 0) /* hints, of which macOS has none */

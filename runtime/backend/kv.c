@@ -49,6 +49,7 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
                         .n_heads = n_heads,
                         .head_dim = shape.head_dim,
                         .stride = 1,
+                        .is_window = window != 0,
                         .n_all_heads = n_heads,
                         .n_heads_here = n_heads};
     enum sp_status st;

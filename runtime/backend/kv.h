@@ -20,7 +20,8 @@ struct sp_kv {
     enum sp_cache_type type;
     unsigned n_heads, head_dim, value_dim; /* head_dim: of a key; value_dim: of a value */
     size_t n_slots;
-    size_t stride; /* tokens of a position: 1, or more of a cache whose keys are made of several */
+    size_t stride;  /* tokens of a position: 1, or more of a cache whose keys are made of several */
+    bool is_window; /* later positions take the slots of earlier ones */
     size_t key_block_size, value_block_size;
     uint8_t *keys;               /* [n_slots / 256][n_heads][256 / 16] key blocks, in a region */
     uint8_t *values;             /* [n_slots / 256][n_heads][256 / 16] value blocks, in a region */

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* posix_fadvise beside the names of POSIX 2008 */
+#define _GNU_SOURCE /* memfd_create and its kin beside the names of POSIX 2008 */
 #include "runtime/backend/prompt_cache.h"
 
 #include "format/base/bounded_folder.h"
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -24,7 +25,22 @@
  * take was added, the folder is looked at again. */
 enum { FREE_SHARE = 10, TRIM_SHARE = 16 };
 
+/* Half of the mappings that Linux allows a process (vm.max_map_count). */
+enum { MOST_MAPPINGS = 1 << 15 };
+
 static const double pause_seconds = 60;
+
+/* A page in memory. */
+struct sp_shared_page {
+    struct sp_prompt_cache *cache;
+    char name[SP_PAGE_NAME];
+    uint64_t at; /* its first byte in the file */
+    size_t size; /* bytes of all rows */
+    size_t n;    /* runs of rows, each a mapping of a use */
+    size_t n_uses;
+    bool is_filled;
+    struct sp_shared_page *next;
+};
 
 struct sp_prompt_cache {
     struct sp_prompt_cache_options options;
@@ -36,6 +52,10 @@ struct sp_prompt_cache {
     bool noted;           /* that pages cannot be stored */
     struct sp_page_claim *claims;
     pthread_cond_t unclaimed; /* some page */
+    struct sp_shared_page *shared;
+    uint64_t shared_end; /* of the file, where a page that was dropped leaves a hole */
+    size_t n_mappings;
+    int memory; /* the file of shared pages; -1: none */
 };
 
 static void note(const struct sp_prompt_cache *c, const char *sentence)
@@ -84,6 +104,7 @@ enum sp_status sp_prompt_cache_open(struct sp_prompt_cache **out,
     c->options.folder = c->folder;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->unclaimed, NULL);
+    c->memory = memfd_create("pages", MFD_CLOEXEC);
     trim(c);
     *out = c;
     return SP_OK;
@@ -92,6 +113,7 @@ enum sp_status sp_prompt_cache_open(struct sp_prompt_cache **out,
 void sp_prompt_cache_close(struct sp_prompt_cache *c)
 {
     if (c == NULL) return;
+    if (c->memory >= 0) close(c->memory);
     pthread_cond_destroy(&c->unclaimed);
     pthread_mutex_destroy(&c->lock);
     free(c->folder);
@@ -229,5 +251,93 @@ void sp_prompt_cache_await(struct sp_prompt_cache *c, const char *name, double s
     pthread_mutex_lock(&c->lock);
     while (*find_claim(c, name) && pthread_cond_timedwait(&c->unclaimed, &c->lock, &until) == 0)
         continue;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- pages in memory ---- */
+
+/* The callers of the next functions hold the lock. */
+static void end_use(struct sp_page_use *use)
+{
+    struct sp_shared_page *page = use->page;
+    struct sp_prompt_cache *c = page->cache;
+    struct sp_shared_page **at = &c->shared;
+
+    if (use->is_mapped) c->n_mappings -= page->n;
+    *use = (struct sp_page_use){0};
+    if (--page->n_uses > 0) return;
+    while (*at != page)
+        at = &(*at)->next;
+    *at = page->next;
+    if (page->is_filled)
+        (void)fallocate(c->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page->at,
+                        (off_t)page->size);
+    free(page);
+}
+
+/* The page of this name with one use more; NULL: there is no memory. */
+static struct sp_shared_page *begin_use(struct sp_prompt_cache *c, const char *name, size_t size,
+                                        size_t n)
+{
+    struct sp_shared_page *page = c->shared;
+
+    while (page && (page->n != n || page->size != size || strcmp(page->name, name) != 0))
+        page = page->next;
+    if (page == NULL) {
+        if (sp_new(&page, 1, sizeof *page, NULL)) return NULL;
+        *page = (struct sp_shared_page){
+            .cache = c, .at = c->shared_end, .size = size, .n = n, .next = c->shared};
+        memcpy(page->name, name, strlen(name) + 1);
+        c->shared = page;
+        c->shared_end += size;
+    }
+    page->n_uses++;
+    return page;
+}
+
+/* Fills the page unless it is filled, and maps it. */
+static void map(struct sp_page_use *use, const struct sp_page_rows *rows)
+{
+    struct sp_shared_page *page = use->page;
+    struct sp_prompt_cache *c = page->cache;
+    uint64_t at = page->at;
+
+    if (c->n_mappings + page->n > MOST_MAPPINGS) return;
+    for (size_t i = 0; i < page->n && !page->is_filled; at += rows[i].size, i++)
+        if (pwrite(c->memory, rows[i].at, rows[i].size, (off_t)at) != (ssize_t)rows[i].size) return;
+    page->is_filled = use->is_mapped = true;
+    c->n_mappings += page->n;
+    at = page->at;
+    /* Rows that cannot be mapped keep the memory that they have, with the same bytes. */
+    for (size_t i = 0; i < page->n; at += rows[i].size, i++)
+        (void)mmap(rows[i].at, rows[i].size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+                   c->memory, (off_t)at);
+}
+
+void sp_prompt_cache_share(struct sp_prompt_cache *c, struct sp_page_use *use, const char *name,
+                           const struct sp_page_rows *rows, size_t n, bool at_once)
+{
+    enum { LEAST_PAGE = 4096 };
+    bool is_same = use->page && strcmp(use->page->name, name) == 0;
+    size_t size = 0;
+
+    if (c->memory < 0 || n == 0 || (is_same && use->is_mapped)) return;
+    for (size_t i = 0; i < n; size += rows[i].size, i++)
+        for (size_t k = 0; k < rows[i].size && use->is_mapped; k += LEAST_PAGE)
+            *(volatile uint8_t *)(rows[i].at + k) = rows[i].at[k]; /* no longer the mapped page */
+    pthread_mutex_lock(&c->lock);
+    if (!is_same && use->page) end_use(use);
+    if (use->page == NULL) use->page = begin_use(c, name, size, n);
+    if (use->page && (at_once || use->page->n_uses > 1)) map(use, rows);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void sp_page_use_end(struct sp_page_use *use)
+{
+    struct sp_prompt_cache *c = use->page ? use->page->cache : NULL;
+
+    if (c == NULL) return;
+    pthread_mutex_lock(&c->lock);
+    end_use(use);
     pthread_mutex_unlock(&c->lock);
 }

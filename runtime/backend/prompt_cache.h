@@ -51,4 +51,37 @@ bool sp_prompt_cache_claim(struct sp_prompt_cache *cache, struct sp_page_claim *
 /* Waits until no claim has the page, for at most so many seconds. */
 void sp_prompt_cache_await(struct sp_prompt_cache *cache, const char *name, double seconds);
 
+/* ---- pages that several sequences of a process have in memory once ----
+ *
+ * The rows of a page, the keys and values of SP_SPAN positions in each layer, are copied to a file
+ * in memory that has no name, so that no other process can change it or cut it short. Each sequence
+ * that has the page maps the rows there privately, in place of its own memory: the kernel keeps one
+ * copy of what all of them read, and a sequence that goes back and writes other rows gets a copy of
+ * those alone. What is copied was computed by the sequence, or read from the folder and checked. A
+ * page that no sequence has any more is dropped.
+ *
+ * The file consists of small pages of memory, which long reads pay for where a sequence of its own
+ * would have huge ones. There a page is mapped only when a second sequence has it. Without such
+ * files, and beyond some number of mappings, nothing is shared. */
+
+/* Rows of one cache: whole pages of memory. */
+struct sp_page_rows {
+    uint8_t *at;
+    size_t size;
+};
+
+/* What a sequence has in the place of one page; zeroed: nothing. */
+struct sp_page_use {
+    struct sp_shared_page *page;
+    bool is_mapped;
+};
+
+/* Says that rows[0..n-1], which are those of all calls for this use, have the bytes of the page of
+ * this name. It is mapped over them if another use has it, too, or at_once is true; else a later
+ * call may map it. */
+void sp_prompt_cache_share(struct sp_prompt_cache *cache, struct sp_page_use *use, const char *name,
+                           const struct sp_page_rows *rows, size_t n, bool at_once);
+/* After the rows were given back to the system. */
+void sp_page_use_end(struct sp_page_use *use);
+
 #endif

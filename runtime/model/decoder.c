@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- opening ---- */
 
@@ -87,11 +88,13 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
     unsigned n = config->n_layers, n_caches = config->index.top_k ? 2 * n : n;
+    size_t n_spans = d->options.n_positions / SP_SPAN + 1;
     enum sp_status st;
 
     if (config->compressed.q_rank) n_caches = SP_COMPRESSED_CACHES * n;
     if ((st = sp_arena_new(&d->memory, &d->caches, n_caches, sizeof *d->caches, err))) return st;
     d->n_caches = n_caches;
+    if ((st = sp_arena_new(&d->memory, &d->shared, n_spans, sizeof *d->shared, err))) return st;
     if ((st = sp_arena_new(&d->memory, &d->keys, config->n_layers, sizeof *d->keys, err)))
         return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
@@ -148,10 +151,20 @@ static size_t caches_size(const struct sp_decoder *d, size_t n)
     return size;
 }
 
+/* After the caches have given back the positions from n on. */
+static void release_pages(struct sp_decoder *d, size_t n)
+{
+    size_t n_spans = d->options.n_positions / SP_SPAN + 1;
+
+    for (size_t i = sp_round_up(n, SP_SPAN) / SP_SPAN; d->shared && i < n_spans; i++)
+        sp_page_use_end(&d->shared[i]);
+}
+
 static void shrink_caches(struct sp_decoder *d, size_t n)
 {
     for (unsigned i = 0; i < d->n_caches; i++)
         if (d->caches[i].keys) sp_kv_shrink(&d->caches[i], n);
+    release_pages(d, n);
 }
 
 /* n rounded up to a step of growth, at most all positions. */
@@ -240,6 +253,7 @@ void sp_decoder_close(struct sp_decoder *d)
         sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
     for (unsigned i = 0; i < d->n_caches; i++)
         sp_kv_release(&d->caches[i]);
+    release_pages(d, 0);
     sp_arena_release(&d->memory);
     sp_workspace_unref(d->workspace);
     free(d);
@@ -309,6 +323,26 @@ enum sp_status sp_decoder_transfer(struct sp_decoder *d, struct sp_cache_file *f
     for (unsigned i = 0; i < d->n_caches && !st; i++)
         if (d->caches[i].keys) st = sp_kv_transfer(&d->caches[i], file, span, err);
     return st;
+}
+
+void sp_decoder_share(struct sp_decoder *d, struct sp_prompt_cache *cache, const char *name,
+                      size_t span)
+{
+    size_t page_size = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+    struct sp_page_rows *rows = NULL;
+    bool is_small = true; /* all rows are in small pages of memory anyway */
+
+    if (d->backend->remote || sp_new(&rows, 2 * d->n_caches, sizeof *rows, NULL)) return;
+    for (unsigned i = 0; i < 2 * d->n_caches; i++) {
+        const struct sp_kv *kv = &d->caches[i / 2];
+        if (kv->keys == NULL || kv->is_window || kv->stride > 1) continue;
+        rows[n].at = sp_kv_span(kv, span, i % 2 == 1, &rows[n].size);
+        if (rows[n].size == 0 || rows[n].size % page_size) continue;
+        is_small &= (span + 1) * rows[n].size <= (size_t)SP_REGION_SMALL;
+        n++;
+    }
+    sp_prompt_cache_share(cache, &d->shared[span], name, rows, n, is_small);
+    free(rows);
 }
 
 enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_file *file,

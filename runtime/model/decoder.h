@@ -20,6 +20,7 @@
 #include "runtime/backend/cache_file.h"
 #include "runtime/backend/logits.h"
 #include "runtime/backend/lora_rows.h"
+#include "runtime/backend/prompt_cache.h"
 #include "runtime/model/model.h"
 #include "runtime/spectool_measure.h"
 
@@ -200,6 +201,13 @@ bool sp_decoder_keeps_all(const struct sp_decoder *decoder);
 SP_MUST_CHECK enum sp_status sp_decoder_transfer(struct sp_decoder *decoder,
                                                  struct sp_cache_file *file, size_t span,
                                                  struct sp_err *err);
+/* Has the caches share the keys and values of a span, which they hold, with decoders of the same
+ * model and cache digest that call this with the same name, as prompt_cache.h says. Private are
+ * rings of windows, which later tokens overwrite; rows of several tokens; rows that are no whole
+ * pages of memory (q8 values of an odd number of small heads); recurrent states; and all rows of a
+ * decoder that computes with other ranks. */
+void sp_decoder_share(struct sp_decoder *decoder, struct sp_prompt_cache *cache, const char *name,
+                      size_t span);
 /* Writes or reads the recurrent states after the last committed row. A decoder that has none writes
  * nothing. */
 SP_MUST_CHECK enum sp_status sp_decoder_transfer_state(struct sp_decoder *decoder,

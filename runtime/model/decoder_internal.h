@@ -84,6 +84,7 @@ struct sp_decoder {
     struct sp_kv *caches;
     unsigned n_caches;
     size_t n_ready;                 /* positions that the caches have memory for */
+    struct sp_page_use *shared;     /* [spans of all positions] */
     struct sp_kv **keys;            /* [n_layers] the cache that the layer reads */
     float *frequencies[2];          /* [n_rot / 2] of each rotation */
     struct sp_recurrent *recurrent; /* [n_layers]; NULL: no recurrent layers */

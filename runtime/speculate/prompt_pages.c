@@ -147,6 +147,13 @@ static enum sp_status walk_state(const struct sp_prompt_pages *p, struct sp_cach
     return st ? st : sp_decoder_transfer_state(p->setup.decoder, file, err);
 }
 
+/* Shares the first n pages, which the caches have, with other sequences. */
+static void share(const struct sp_prompt_pages *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sp_decoder_share(p->setup.decoder, p->setup.cache, p->names[i].text, i);
+}
+
 /* ---- reading ---- */
 
 /* Pages that are read, by several threads if there are no others that compute. */
@@ -261,6 +268,11 @@ size_t sp_prompt_pages_restore(struct sp_prompt_pages *p, const uint32_t *ids, s
     }
     if (n_cached / SP_SPAN > first)
         p->page_seconds = (sp_seconds() - t0) / (double)(n_cached / SP_SPAN - first);
+    if (n_cached >= SP_SPAN && p->setup.backend->remote == NULL) {
+        sp_scheduler_release(p->setup.scheduler);
+        share(p, n_cached / SP_SPAN);
+        sp_scheduler_acquire(p->setup.scheduler);
+    }
     return n_cached;
 }
 
@@ -366,6 +378,7 @@ void sp_prompt_pages_keep(struct sp_prompt_pages *p, const uint32_t *ids, size_t
     if (!is_held) sp_scheduler_release(p->setup.scheduler);
     while (good && p->n_kept < n)
         good = keep_page(p, ids, n_cached);
+    share(p, p->n_kept);
     if (!is_held) sp_scheduler_acquire(p->setup.scheduler);
     if (!good)
         p->n_kept = SIZE_MAX; /* later pages would have none before them */

@@ -367,6 +367,122 @@ TEST(cancelled_pages_are_computed)
     check_together(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 1);
 }
 
+/* ---- pages that several sequences have in memory ---- */
+
+/* Bytes that the process has of shared pages, and what remains if each byte is divided among the
+ * mappings that have it. */
+static void shared_memory(size_t *resident, size_t *divided)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    bool is_shared = false;
+    char line[512];
+    size_t n, end;
+
+    if (maps == NULL) skip();
+    *resident = *divided = 0;
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%zx-%zx", &n, &end) == 2) is_shared = strstr(line, "memfd:pages") != NULL;
+        if (is_shared && sscanf(line, "Rss: %zu", &n) == 1) *resident += n << 10;
+        if (is_shared && sscanf(line, "Pss: %zu", &n) == 1) *divided += n << 10;
+    }
+    fclose(maps);
+}
+
+/* Bytes that the file of shared pages has. */
+static size_t size_of_shared(void)
+{
+    size_t n = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        char path[64], target[64] = "";
+        struct stat info;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof target - 1) < 0 || !strstr(target, "memfd:pages"))
+            continue;
+        if (fstat(fd, &info) == 0) n += (size_t)info.st_blocks * 512;
+    }
+    return n;
+}
+
+/* Sessions with one prompt have its pages once. One of them that goes on to a prompt of which it
+ * has the first tokens leaves the others theirs, and nothing is left after the last. */
+static void check_shared(const char *path, enum sp_cache_type type)
+{
+    enum { N_SESSIONS = 3 };
+    struct sp_prompt_cache *cache = open_cache(new_folder(), 0);
+    const struct sp_session_options options = {
+        .cache = type, .draft_by = SP_DRAFT_BY_BOTH, .prompt_cache = cache};
+    struct generate_fixture all[N_SESSIONS], plain;
+    size_t n_kept = kept_count(), resident, divided;
+    uint64_t digest = 0;
+    struct prompts p;
+
+    for (size_t i = 0; i < N_SESSIONS; i++) {
+        all[i] = open_with(path, NULL, 1, options);
+        make_prompts(&p, &all[i]);
+        generate_run(all[i].session, p.first, N_FIRST, 1, PLAIN, true);
+        if (i == 0) digest = decoder_digest(all[0].session->speculator->decoder, N_FIRST);
+        assert_int_equal(decoder_digest(all[i].session->speculator->decoder, N_FIRST), digest);
+    }
+    shared_memory(&resident, &divided);
+    assert_in_range(size_of_shared(), 1, divided * 5 / 4);
+    assert_in_range(resident, divided * N_SESSIONS, divided * N_SESSIONS * 5 / 4);
+
+    plain = open_with(path, NULL, 1, (struct sp_session_options){.cache = type});
+    ids_of(p.next, N_NEXT, 7, plain.package->target->config.n_vocab);
+    memcpy(p.next, p.first, 200 * sizeof *p.next);
+    generate_run(plain.session, p.next, N_FIRST, 1, PLAIN, true);
+    generate_run(all[1].session, p.next, N_FIRST, 1, PLAIN, true);
+    assert_int_equal(decoder_digest(all[1].session->speculator->decoder, N_FIRST),
+                     decoder_digest(plain.session->speculator->decoder, N_FIRST));
+    assert_int_equal(decoder_digest(all[0].session->speculator->decoder, N_FIRST), digest);
+    kept_release(n_kept);
+    assert_int_equal(size_of_shared(), 0);
+}
+
+/* Where a sequence would have huge pages of memory, the second one that has a page fills it. */
+TEST(second_use_maps)
+{
+    struct sp_prompt_cache *cache = open_cache(new_folder(), 0);
+    struct sp_page_use uses[2] = {{0}};
+    struct sp_region regions[2];
+    struct sp_page_rows rows[2];
+    enum { SIZE = 1 << 16 };
+
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(sp_region_open(&regions[i], SIZE, NULL), SP_OK);
+        assert_int_equal(sp_region_grow(&regions[i], SIZE, NULL), SP_OK);
+        memset(regions[i].at, 1, SIZE);
+        rows[i] = (struct sp_page_rows){regions[i].at, SIZE};
+        sp_prompt_cache_share(cache, &uses[i], "one", &rows[i], 1, false);
+        assert_int_equal(uses[i].is_mapped, i == 1);
+    }
+    sp_prompt_cache_share(cache, &uses[0], "one", &rows[0], 1, false);
+    assert_true(uses[0].is_mapped);
+    assert_int_equal(size_of_shared(), SIZE);
+    /* Half of the rows stay those that are mapped. */
+    memset(regions[1].at, 2, SIZE / 2);
+    sp_prompt_cache_share(cache, &uses[1], "two", &rows[1], 1, false);
+    sp_page_use_end(&uses[0]);
+    assert_int_equal(size_of_shared(), 0);
+    assert_int_equal(regions[1].at[0], 2);
+    assert_int_equal(regions[1].at[SIZE - 1], 1);
+    sp_page_use_end(&uses[1]);
+    sp_region_close(&regions[0]);
+    sp_region_close(&regions[1]);
+}
+
+TEST(pages_are_shared)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+
+    check_shared(path, SP_CACHE_F16);
+    check_shared(path, SP_CACHE_F32);
+    check_shared(
+        packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
+        SP_CACHE_F16);
+}
+
 /* ---- pages that cannot be used ---- */
 
 struct kept {
