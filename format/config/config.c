@@ -3,6 +3,7 @@
 #include "format/base/mem.h"
 #include "format/config/config_text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,11 @@ unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, cons
     for (size_t k = 0; k < 3 && sp_layer_has_block(&config->layers[i]); k++)
         if (strncmp(name, own[k], strlen(own[k])) == 0) return i;
     return i - config->layers[i].repeats;
+}
+
+float sp_residual_factor(const struct sp_config *config, bool dynamic)
+{
+    return (float)(1 / sqrt((dynamic ? 2.0 : 1.0) * config->n_residual_taps + 1));
 }
 
 bool sp_config_joins(const struct sp_config *config)

@@ -49,6 +49,7 @@ enum sp_activation {
     SP_RELU,
     SP_RELU2,
     SP_SWIGLU_CLAMPED,
+    SP_SWIGLU_CAPPED, /* cap(gate) sigmoid(gate) cap(up), cap x = c tanh(x / c) (Inkling 2) */
     SP_XIELU
 };
 
@@ -88,6 +89,7 @@ enum sp_qk_norm {
     SP_QK_ROTATED, /* per head with shared weights, after the rotation, if there is one (Hunyuan) */
     SP_QK_OWN,     /* a LayerNorm per head with weights of its own (Cohere) */
     SP_QK_SHARED,  /* a LayerNorm per head with weights and a bias that all share (Persimmon) */
+    SP_QK_CLIP,    /* per head, q scaled, shortened to a length (Inkling 2) */
 };
 
 /* Queries at position p are multiplied by 1 + beta ln(1 + floor((p + offset) / from)) (Ministral
@@ -120,13 +122,17 @@ struct sp_layer_config {
     /* Of the mixer and of the MLP: the factor of its normed input, which becomes the residual
      * stream, or 0: the stream is not changed; and the factor of its output (MiniMax). */
     double stream_scales[2], out_scales[2];
-    double keep_scales[2];   /* factors of the stream to which these outputs are added (Beam) */
-    bool shares_index;       /* attends to the keys that were chosen for the layer before */
-    unsigned rate;           /* compressed attention: tokens of an entry; 0: only its window */
-    bool overlaps;           /* an entry is made of the tokens of the one before as well, and chosen
-                                by an index */
-    bool hashes;             /* experts are chosen by a table of tokens */
-    bool unindexed;          /* attends to all keys although other layers have an index */
+    double keep_scales[2]; /* factors of the stream to which these outputs are added (Beam) */
+    bool shares_index;     /* attends to the keys that were chosen for the layer before */
+    unsigned rate;         /* compressed attention: tokens of an entry; 0: only its window */
+    bool overlaps;         /* an entry is made of the tokens of the one before as well, and chosen
+                              by an index */
+    bool hashes;           /* experts are chosen by a table of tokens */
+    bool unindexed;        /* attends to all keys although other layers have an index */
+    bool begins_block;     /* the stream that it reads ends a block (sp_config.block_attention) */
+    /* k and v read inputs of their own, and their convolutions have taps that these make (Inkling
+     * 2). */
+    bool own_kv_inputs;
     bool causal;             /* false: rows of a DFlash block see each other */
     bool reads_pair;         /* q, k and v read two rows, 2 H wide: embedding and hidden state
                                 (EAGLE-3), or x and the kept rows (sp_layer_has_block) */
@@ -517,9 +523,17 @@ struct sp_config {
     /* Taps of the causal convolutions of k, v and the outputs of both sublayers, to which what they
      * convolve is added (Inkling); 0: there are none. */
     unsigned n_residual_taps;
+    bool residual_normed; /* the sums are divided by the root of the number of their terms
+                             (Inkling 2); else the output of an MLP has a scale (Inkling) */
     /* A query has weights of rel_dim profiles, whose sum at the distance of a key is added to the
      * score: of distances below rel_extent, or below the window (Inkling). 0: there are none. */
     unsigned rel_dim, rel_extent;
+    double rel_clip;      /* what a query mixes is scaled and shortened to this length; 0: not */
+    double qk_clip;       /* the length of SP_QK_CLIP */
+    bool row_sinks;       /* attention has sinks that each row makes (Inkling 2) */
+    double softcaps[2];   /* of SP_SWIGLU_CAPPED: of gates, of their factors */
+    bool block_attention; /* sublayers read the stream and the states of blocks of layers by
+                             attention (Inkling 2, runtime/model/block_attention.c) */
     unsigned n_conv_taps; /* taps of the convolutions around sublayers (DFlash2); 0: none */
     unsigned conv_group;  /* neighboring channels of them that share their dynamic taps */
     bool shared_gate;     /* the dense MLP in parallel to the experts is gated (Qwen) */
@@ -540,6 +554,7 @@ struct sp_config {
     bool mtp_windowed;     /* the layer of that head has a window */
     bool mtp_tables;       /* that head has an embedding and an output matrix of its own */
     bool tied;             /* the embedding matrix is the output matrix as well */
+    bool padded_head;      /* the output matrix has a row for each row of the embedding (Inkling) */
     bool tied_stated;      /* the config has the key of `tied` */
     struct sp_draft_config draft;
     bool bidirectional; /* every token sees all tokens of the text, so the model cannot generate */
@@ -602,6 +617,10 @@ unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mix
 
 /* The layer whose tensor of this name, without "layers.N.", layer i has. */
 unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, const char *name);
+
+/* What a sum of a convolution and of what it convolves is multiplied by (residual_normed): the root
+ * of the number of its terms, inverted. `dynamic`: rows make taps, too. */
+float sp_residual_factor(const struct sp_config *config, bool dynamic);
 
 /* True if rows are kept for a later layer (enum sp_join). */
 bool sp_config_joins(const struct sp_config *config);

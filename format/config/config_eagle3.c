@@ -181,7 +181,7 @@ enum sp_status sp_config_fit_target(struct sp_config *draft, const struct sp_con
     struct sp_draft_config *d = &draft->draft;
     unsigned n = target->n_layers;
 
-    if (target->hyper.n_streams && d->n_taps) {
+    if ((target->hyper.n_streams || target->block_attention) && d->n_taps) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "drafts that read hidden states of layers are not supported for targets "
                        "with several residual streams");

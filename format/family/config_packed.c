@@ -13,6 +13,11 @@ static uint64_t last_dimension(const struct sp_pack_tensor *t)
     return t && t->rank ? t->shape[t->rank - 1] : 0;
 }
 
+static uint64_t first_dimension(const struct sp_pack_tensor *t)
+{
+    return t && t->rank ? t->shape[0] : 0;
+}
+
 static struct sp_tables tables_of(const struct sp_config *config, const struct sp_pack *pack,
                                   enum sp_part part)
 {
@@ -20,6 +25,7 @@ static struct sp_tables tables_of(const struct sp_config *config, const struct s
     struct sp_tables found = {
         .embedding = sp_pack_find(pack, part, "embed_tokens.weight") != NULL,
         .head = sp_pack_find(pack, part, "lm_head.weight") != NULL,
+        .head_rows = first_dimension(sp_pack_find(pack, part, "lm_head.weight")),
         .layer_scalars = sp_pack_find(pack, part, "layers.0.layer_scalar") != NULL,
         .fc_cols = last_dimension(sp_pack_find(pack, part, "fc.weight")),
         .mtp = sp_pack_find(pack, part, "pre_fc_norm_hidden.weight") != NULL,

@@ -216,6 +216,8 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
                            "missing tensor \"lm_head.weight\": %u of %u tokens have logits",
                            config->n_vocab, config->n_inputs);
         }
+        config->padded_head =
+            found->head_rows == config->n_inputs && sp_family_by_type(config->family)->padded_head;
         config->layer_scalars = config->layer_scalars && found->layer_scalars;
         settle_delta(config, found);
         return SP_OK;

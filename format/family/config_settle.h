@@ -7,6 +7,7 @@
 /* The tensors of a checkpoint or a packed file that a config depends on. */
 struct sp_tables {
     bool embedding, head;
+    uint64_t head_rows;
     bool layer_scalars; /* layers.0.layer_scalar exists */
     uint64_t fc_cols;   /* columns of a draft's fc.weight; 0: there is none */
     uint64_t conv_taps; /* last dimension of a delta layer's conv1d.weight; 0: there is none */

@@ -108,18 +108,6 @@ static enum sp_status place_unchanged(struct sp_tensor_match *m, struct sp_tenso
     return sp_layout_whole(&(struct sp_alias_source){m, spec, name, NULL, 0});
 }
 
-/* The output matrix, whose rows behind those that have logits are not read. */
-static enum sp_status place_head(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
-{
-    const struct sp_alias_source source = {m, spec, m->head_name, NULL, 0};
-    uint64_t shape[2] = {m->config->n_inputs, spec->shape[1]};
-    size_t i = sp_tensor_match_find(m, m->head_name);
-
-    if (!m->family->padded_head || i >= m->n || m->sorted[i]->shape[0] != shape[0])
-        return place_unchanged(m, spec, m->head_name);
-    return sp_tensor_match_take(&source, shape, 2, sp_rows(0, spec->shape[0], shape[1]));
-}
-
 static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     unsigned layer = (unsigned)strtoul(spec->name + strlen("layers."), NULL, 10);
@@ -220,8 +208,8 @@ enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor
         return place_dense(m, spec);
     if (strcmp(spec->name, SP_TAP_NORMS) == 0) return place_tap_norms(m, spec);
     if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return place_in_layer(m, spec);
-    if (strcmp(spec->name, "lm_head.weight") == 0) return place_head(m, spec);
-    if (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)
+    if (strcmp(spec->name, "lm_head.weight") == 0 ||
+        (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head))
         return place_unchanged(m, spec, m->head_name);
     if (strncmp(spec->name, "lm_head.", strlen("lm_head.")) == 0) {
         (void)find_alias(name, m, "", spec->name);

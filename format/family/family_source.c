@@ -123,10 +123,12 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
                               .layer_scalars =
                                   sp_tensor_match_has(m, m->prefix, "layers.0.layer_scalar"),
                               .d2t = sp_tensor_match_has(m, m->prefix, "d2t")};
+    size_t head = sp_tensor_match_find(m, m->head_name ? m->head_name : "");
     unsigned delta = sp_config_first_layer(c, SP_MIXER_DELTA_NET);
     char name[SP_SOURCE_NAME];
     size_t fc, conv;
 
+    if (head < m->n && m->sorted[head]->rank) found.head_rows = m->sorted[head]->shape[0];
     snprintf(name, sizeof name, "%slayers.%u.linear_attn.conv1d.weight", m->prefix, delta);
     conv = sp_tensor_match_find(m, name);
     if (conv < m->n && m->sorted[conv]->rank > 0)

@@ -53,7 +53,8 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden;
     bool weights = !c->norm_weightless, bias = c->norm_bias;
-    bool input = l->mixers != 0 && weights && !(c->first_unnormed && i == 0) &&
+    bool own = l->own_kv_inputs, blocks = c->block_attention;
+    bool input = l->mixers != 0 && weights && !own && !(c->first_unnormed && i == 0) &&
                  l->norms != SP_NORM_POST && l->norms != SP_NORM_RESIDUAL;
     bool second = l->n_ffn != 0 && weights && l->norms != SP_NORM_PARALLEL;
     bool four = weights && l->norms == SP_NORM_SANDWICH;
@@ -82,6 +83,12 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
         {"ffn_gate.down_proj.weight", SP_ROLE_MLP, ffn_gate, {rank, hidden}},
         {"ffn_gate.up_proj.weight", SP_ROLE_MLP, ffn_gate, {hidden, rank}},
         {"layer_scalar", SP_ROLE_SMALL, c->layer_scalars, {1}},
+        {"q_input_layernorm.weight", SP_ROLE_NORM, own, {hidden}},
+        {"k_input_layernorm.weight", SP_ROLE_NORM, own, {hidden}},
+        {"v_input_layernorm.weight", SP_ROLE_NORM, own, {hidden}},
+        {"attention_input.query", SP_ROLE_SMALL, blocks && i && !own, {hidden}},
+        {"attention_input.queries", SP_ROLE_SMALL, blocks && i && own, {3, hidden}},
+        {"mlp_input.query", SP_ROLE_SMALL, blocks, {hidden}},
         {"attention_rate", SP_ROLE_SMALL, unit, {hidden}},
         {"mlp_rate", SP_ROLE_SMALL, unit, {hidden}},
         {"post_attention_residual_scale.hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
@@ -115,7 +122,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool latent = attention && kv_rank;
     bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
-    bool norm = attention && c->qk_norm && !c->norm_weightless && !c->qk_norm_weightless;
+    bool clip = attention && c->qk_norm == SP_QK_CLIP, dynamic = l->own_kv_inputs;
+    bool norm = attention && c->qk_norm && !clip && !c->norm_weightless && !c->qk_norm_weightless;
     bool gate = attention && l->output_gate;
     bool index = attention && c->index.top_k && !l->shares_index && !l->unindexed;
     bool inner = attention && c->inner_norms && !c->norm_weightless;
@@ -131,6 +139,8 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     const uint64_t index_in = normed ? hidden : q_rank;
     const uint64_t extent = l->window ? l->window : c->rel_extent, taps = c->n_residual_taps;
     bool relative = attention && c->rel_dim, convolved = attention && taps;
+    bool fixed = convolved && !dynamic;
+    const uint64_t kv_taps = l->n_kv_heads * taps;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
         {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
@@ -195,8 +205,18 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.key_scale", SP_ROLE_SMALL, cca, {l->n_kv_heads}},
         {"self_attn.r_proj.weight", SP_ROLE_ATTENTION, relative, {heads * c->rel_dim, hidden}},
         {"self_attn.rel_logits_proj.proj", SP_ROLE_SMALL, relative, {c->rel_dim, extent}},
-        {"self_attn.k_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {kv, 1, taps}},
-        {"self_attn.v_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {values, 1, taps}},
+        {"self_attn.k_sconv.conv1d.weight", SP_ROLE_SMALL, fixed, {kv, 1, taps}},
+        {"self_attn.v_sconv.conv1d.weight", SP_ROLE_SMALL, fixed, {values, 1, taps}},
+        {"self_attn.k_sconv.static_weight", SP_ROLE_SMALL, dynamic, {taps, kv}},
+        {"self_attn.v_sconv.static_weight", SP_ROLE_SMALL, dynamic, {taps, values}},
+        {"self_attn.k_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
+        {"self_attn.v_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
+        {"self_attn.q_clip.scale", SP_ROLE_SMALL, clip, {heads, l->head_dim}},
+        {"self_attn.r_clip.scale",
+         SP_ROLE_SMALL,
+         relative && c->rel_clip != 0,
+         {heads, c->rel_dim}},
+        {"self_attn.sink_proj.weight", SP_ROLE_GATE, attention && c->row_sinks, {heads, hidden}},
         {"attn_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
         {"mlp_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
     };
@@ -319,7 +339,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     bool inner = dense && c->inner_norms && !c->norm_weightless;
     bool unit = dense && c->unit.init != 0;
     bool corrected = experts && c->routing.corrected && !l->hashes;
-    bool scaled = ffn && c->n_residual_taps;
+    bool scaled = ffn && c->n_residual_taps && !c->residual_normed;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const uint64_t r = c->routing.n_hidden;
     bool router_mlp = experts && r;
@@ -441,7 +461,8 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
 {
     const struct sp_draft_config *d = &c->draft;
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, all = c->n_layers * width;
-    const uint64_t head_rows = d->n_head_rows ? d->n_head_rows : c->n_vocab;
+    const uint64_t own_rows = c->padded_head ? c->n_inputs : c->n_vocab;
+    const uint64_t head_rows = d->n_head_rows ? d->n_head_rows : own_rows;
     bool embedding = !d->borrows_tables, per_layer = width != 0;
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
@@ -456,6 +477,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"embed_norm.bias", SP_ROLE_BIAS, c->normed_input && c->norm_bias, {hidden}},
         {"input_hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
         {"input_hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
+        {"final_input.query", SP_ROLE_SMALL, c->block_attention, {hidden}},
         {"loop_start", SP_ROLE_SMALL, c->starts, {hidden}},
         {"rope_alpha", SP_ROLE_SMALL, c->learned_rope, {c->ropes[0].n_rot / 2}},
         {"norm.weight", SP_ROLE_NORM, norm, {hidden}},

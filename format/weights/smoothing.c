@@ -154,6 +154,7 @@ static const char mixer_inputs[] =
     "self_attn.head_gate.weight self_attn.indexer.wk.weight input_gate.down_proj.weight "
     "self_attn.indexer.weights_proj.weight self_attn.indexer.pool_gate.weight "
     "self_attn.indexer.q_proj.weight self_attn.kv_proj.weight self_attn.r_proj.weight "
+    "self_attn.sink_proj.weight "
     "self_attn.compressor.kv_proj.weight self_attn.compressor.gate_proj.weight "
     "self_attn.indexer.compressor.kv_proj.weight self_attn.indexer.compressor.gate_proj.weight "
     "linear_attn.in_proj_qkv.weight "
@@ -172,7 +173,8 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
 {
     bool is_first = layer == config->layers;
 
-    if (layer->stream_scales[0] != 0 || config->n_streams || sp_layer_has_block(layer))
+    if (layer->stream_scales[0] != 0 || config->n_streams || sp_layer_has_block(layer) ||
+        layer->own_kv_inputs)
         return NULL; /* others read the norm */
     if (sp_is_among(matrix, mixer_inputs)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;

@@ -273,7 +273,8 @@ static void begin_totals(const struct run *run, const struct tile *tile, struct 
 
     for (size_t i = 0; i < tile->n; i++) {
         struct part *total = &w->total[i];
-        total->max = sinks ? sinks[query_head(run, tile, tile->first + i)] : 0;
+        size_t e = tile->first + i, row = e / run->group * run->job->ld_sinks;
+        total->max = sinks ? sinks[row + query_head(run, tile, e)] : 0;
         total->sum = sinks ? 1 : 0;
         memset(total->values, 0, run->job->kv->value_dim * sizeof(float));
     }

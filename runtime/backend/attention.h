@@ -25,10 +25,13 @@ struct sp_relative_bias {
 
 struct sp_attention {
     const struct sp_kv *kv;
-    unsigned n_heads;   /* query heads; a multiple of kv->n_heads; head h reads kv head h / group */
-    float scale;        /* multiplies q.k */
-    float cap;          /* soft cap after scaling; 0: none */
-    const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
+    unsigned n_heads; /* query heads; a multiple of kv->n_heads; head h reads kv head h / group */
+    float scale;      /* multiplies q.k */
+    float cap;        /* soft cap after scaling; 0: none */
+    /* [n_heads] of a row, ld_sinks from one to the next, or NULL: a logit that joins the softmax
+     * and carries no value. */
+    const float *sinks;
+    size_t ld_sinks; /* 0: all rows have the same */
     /* [n_heads] or NULL: subtracted from a score for each position between its key and the row */
     const float *slopes;
     /* The product of slope and position of the key, rounded to bfloat16, is added to q.k instead.

@@ -11,6 +11,11 @@
 static void norm_head(const struct sp_attention_heads *a, size_t h, float *head,
                       const float *weight, const float *bias)
 {
+    if (a->norm == SP_QK_CLIP) {
+        if (weight) a->vector->mul(head, weight + h * a->head_dim, a->head_dim);
+        sp_shorten(head, a->clip, a->head_dim);
+        return;
+    }
     if (a->norm == SP_QK_OWN || a->norm == SP_QK_SHARED) sp_center(head, head, a->head_dim);
     if (a->norm == SP_QK_OWN) weight += h * a->head_dim;
     if (a->unit)
@@ -27,7 +32,8 @@ static void prepare_head(const struct sp_attention_heads *a, size_t t, size_t h,
     size_t at = t * (a->n_rot / 2);
 
     if (a->limit != 0) sp_clamp(head, a->limit, a->head_dim);
-    if (a->norm == SP_QK_HEADS || a->norm == SP_QK_OWN || a->norm == SP_QK_SHARED)
+    if (a->norm == SP_QK_HEADS || a->norm == SP_QK_OWN || a->norm == SP_QK_SHARED ||
+        a->norm == SP_QK_CLIP)
         norm_head(a, h, head, weight, bias);
     if (a->n_rot) a->vector->rope(head, a->cos + at, a->sin + at, a->n_rot);
     if (a->norm == SP_QK_ROTATED) norm_head(a, h, head, weight, bias);
@@ -164,6 +170,7 @@ static void attend_seq(const struct sp_attention_job *job, const struct sp_atten
         .scale = job->scale,
         .cap = job->cap,
         .sinks = job->sinks,
+        .ld_sinks = job->ld_sinks,
         .slopes = job->slopes,
         .slopes_rounded = job->slopes_rounded,
         .relative = job->relative,
@@ -175,6 +182,7 @@ static void attend_seq(const struct sp_attention_job *job, const struct sp_atten
         .ranges = job->ranges + first,
     };
 
+    if (a.sinks) a.sinks += first * a.ld_sinks;
     if (a.relative.mix) a.relative.mix += first * a.relative.ld;
     sp_attend(&a, job->heads.vector, job->backend->pool, job->scratch);
 }

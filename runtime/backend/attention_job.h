@@ -25,6 +25,7 @@ struct sp_attention_heads {
     const float *q_norm_bias, *k_norm_bias; /* [head_dim], or NULL; borrowed */
     const float *q_scales; /* of all heads, after the rotation; NULL: none; borrowed */
     bool unit;             /* the norms make vectors of length 1 */
+    float clip;            /* the length of SP_QK_CLIP, whose q_norm is of all heads */
     float eps;
     float limit;                /* q, k and v are clamped to it; 0: not */
     bool v_from_k;              /* v is k before its norm and rotation */
@@ -60,6 +61,7 @@ struct sp_attention_job {
     const struct sp_key_range *ranges; /* [heads.n]; NULL: the job only stores */
     float scale, cap;                  /* as in struct sp_attention */
     const float *sinks, *slopes;
+    size_t ld_sinks;
     bool slopes_rounded;
     struct sp_relative_bias relative;
     /* Receives the attended rows; if it is coded, their codes, and perhaps no floats. */

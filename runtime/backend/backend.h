@@ -114,7 +114,7 @@ struct sp_product {
     const float *factors;          /* [n_rows][ld_factors], or NULL: the next product makes them */
     size_t ld_factors;             /* 0: all rows have the same factors */
     /* Of SP_SILU and SP_SWIGLU_CLAMPED: factors are clamped to -limit..limit, gates to at most
-     * gate_limit; 0: SP_SILU has no limits. */
+     * gate_limit; 0: SP_SILU has no limits. Of SP_SWIGLU_CAPPED: the soft caps of both. */
     float limit, gate_limit;
     const struct sp_xielu *xielu;       /* of SP_XIELU, which ignores the factors */
     const struct sp_epilogue *epilogue; /* NULL: none; not for a gated product */
@@ -123,7 +123,7 @@ struct sp_product {
     const struct sp_acts *into;
 };
 
-enum { SP_MAX_PRODUCTS = 4 };
+enum { SP_MAX_PRODUCTS = 6 };
 
 /* Prepares rows that products make and the product with `reader` reads: their columns, and whether
  * they are coded, since `reader` needs no more than codes and nothing observes its input. */

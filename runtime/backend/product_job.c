@@ -142,6 +142,23 @@ static void limit_factors(const struct sp_product *p, float *gate, float *up, si
     sp_clamp(up, p->limit, n);
 }
 
+/* y = cap(y) sigmoid(y) cap(up). */
+static void cap_swiglu(const struct sp_vector *v, const struct sp_product *p, float *y, float *up,
+                       size_t n)
+{
+    enum { PART = 64 };
+    float gate[PART];
+
+    v->softcap(up, p->limit, n);
+    for (size_t i = 0; i < n; i += PART) {
+        size_t len = n - i < PART ? n - i : PART;
+        memcpy(gate, y + i, len * sizeof *gate);
+        v->softcap(y + i, p->gate_limit, len);
+        v->sigmoid_mul(y + i, gate, len);
+        v->mul(y + i, up + i, len);
+    }
+}
+
 static void apply_gate(const struct sp_product_job *job, const struct sp_row_group *g,
                        const struct sp_product *p, size_t first, size_t n_panels)
 {
@@ -171,6 +188,9 @@ static void apply_gate(const struct sp_product_job *job, const struct sp_row_gro
             break;
         case SP_SWIGLU_CLAMPED:
             v->swiglu_clamped(y, up, p->limit, len);
+            break;
+        case SP_SWIGLU_CAPPED:
+            cap_swiglu(v, p, y, result_row(job, p + 1, t, first), len);
             break;
         case SP_XIELU:
             sp_xielu_row(y, p->xielu, len);

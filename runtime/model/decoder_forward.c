@@ -3,6 +3,7 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "runtime/model/altup.h"
+#include "runtime/model/block_attention.h"
 #include "runtime/model/block_conv.h"
 #include "runtime/model/compressed_attention.h"
 #include "runtime/model/delta_net.h"
@@ -432,6 +433,8 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     job->norm_in_bias = l->input_norm_bias;
     if (sp_layer_has_block(l->config))
         run_block(job, layer);
+    else if (ws->block_attention)
+        sp_block_attention_read_mixer(ws, l, job->n);
     else if (!l->config->reads_pair)
         sp_backend_rows(ws->backend, job->n, norm_row, job);
     sp_gated_norm_run(ws, &l->input_gate, job->n);
@@ -462,7 +465,12 @@ static void run_mlp_sublayer(struct layer_job *job, unsigned layer)
     job->stream_scale = l->config->stream_scales[1];
     job->norm_in = l->ffn_norm;
     job->norm_in_bias = l->ffn_norm_bias;
-    sp_backend_rows(ws->backend, job->n, before_ffn(job), job);
+    if (ws->block_attention) {
+        sp_backend_rows(ws->backend, job->n, add_row, job);
+        sp_block_attention_read_mlp(ws, l, job->n);
+    } else {
+        sp_backend_rows(ws->backend, job->n, before_ffn(job), job);
+    }
     sp_gated_norm_run(ws, &l->ffn_gate, job->n);
     sp_block_conv_before(ws, &l->ffn_conv, job->n);
     run_ffn(job);
@@ -571,6 +579,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     keep_taps(ws, SP_TAP_EMBEDDING);
     if (ws->altup && first < end) sp_altup_begin(ws, n);
     if (ws->hyper && first < end) sp_hyper_begin(ws, n);
+    if (ws->block_attention) ws->block_attention->n_blocks = 0;
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
         if (job.layer->config->joins) sp_backend_rows(ws->backend, n, join_streams_row, &job);
@@ -579,6 +588,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     }
     if (ws->altup && first < end) sp_altup_end(ws, n);
     if (ws->hyper && first < end) sp_hyper_read(ws, &ws->model->hyper, n);
+    if (ws->block_attention && first < end) sp_block_attention_end(ws, n);
     keep_taps(ws, SP_TAP_FINAL);
     *lora = NULL;
 }

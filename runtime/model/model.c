@@ -235,27 +235,47 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
     w->bias = bind_bias(b, "@conv.conv.bias", i);
 }
 
-/* Binds the convolutions that add what they convolve. */
+/* Binds the taps of one of the convolutions that add what they convolve. Where rows make taps, too,
+ * the stored ones begin with that of the row itself. */
+static float *bind_residual_taps(struct binder *b, unsigned layer, enum sp_layer_conv which,
+                                 size_t width)
+{
+    static const char *const names[SP_LAYER_CONVS] = {"@self_attn.k_sconv", "@self_attn.v_sconv",
+                                                      "@attn_sconv", "@mlp_sconv"};
+    size_t n = b->model->config.n_residual_taps;
+    const float *fixed = bind_bias(b, join(names[which], ".static_weight").text, layer);
+    float *taps = NULL;
+
+    if (fixed == NULL)
+        return bind_taps(b, join(names[which], ".conv1d.weight").text, layer, width, n);
+    if ((b->status = keep_vector(b, &taps, n * width))) return NULL;
+    for (size_t i = 0; i < n; i++)
+        memcpy(taps + i * width, fixed + (n - 1 - i) * width, width * sizeof *taps);
+    return taps;
+}
+
 static void bind_residual(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    static const char *const names[SP_LAYER_CONVS] = {
-        "@self_attn.k_sconv.conv1d.weight", "@self_attn.v_sconv.conv1d.weight",
-        "@attn_sconv.conv1d.weight", "@mlp_sconv.conv1d.weight"};
+    const struct sp_config *c = &b->model->config;
     const char *name = l->config->n_experts ? "@mlp.router.global_scale" : "@mlp.global_scale";
     const float *scale = bind_bias(b, name, i);
-    size_t n = b->model->config.n_residual_taps, hidden = b->model->config.n_hidden;
+    size_t n = c->n_residual_taps, keys = (size_t)l->config->n_kv_heads * l->config->head_dim;
 
-    for (size_t k = 0; k < SP_LAYER_CONVS; k++) {
-        size_t keys = (size_t)l->config->n_kv_heads * l->config->head_dim;
-        size_t width = k < SP_CONV_MIXER ? keys : hidden;
-        float *taps = bind_taps(b, names[k], i, width, n);
+    for (unsigned k = 0; n && k < SP_LAYER_CONVS; k++) {
+        size_t width = k < SP_CONV_MIXER ? keys : c->n_hidden;
+        float *taps = bind_residual_taps(b, i, k, width), factor = 1;
         if (taps == NULL) return;
+        if (c->residual_normed)
+            factor = sp_residual_factor(c, k < SP_CONV_MIXER && l->config->own_kv_inputs);
+        if (k == SP_CONV_MLP && scale) factor = *scale;
         for (size_t j = 0; j < width; j++)
             taps[(n - 1) * width + j] += 1;
-        for (size_t j = 0; k == SP_CONV_MLP && scale && j < n * width; j++)
-            taps[j] *= *scale;
+        for (size_t j = 0; factor != 1 && j < n * width; j++)
+            taps[j] *= factor;
         l->residual_taps[k] = taps;
     }
+    bind_matrix(b, &l->dynamic_taps[0], "@self_attn.k_sconv.weight_proj.weight", i);
+    bind_matrix(b, &l->dynamic_taps[1], "@self_attn.v_sconv.weight_proj.weight", i);
 }
 
 static void bind_relative(struct binder *b, struct sp_layer *l, unsigned i)
@@ -267,6 +287,7 @@ static void bind_relative(struct binder *b, struct sp_layer *l, unsigned i)
     float *profiles = NULL;
 
     bind_matrix(b, &l->relative.mix, "@self_attn.r_proj.weight", i);
+    l->relative.scales = bind_bias(b, "@self_attn.r_clip.scale", i);
     if (stored == NULL || b->status || (b->status = keep_vector(b, &profiles, n))) return;
     for (size_t k = 0; k < n; k++)
         profiles[k] = stored[k / extent * extent + extent - 1 - k % extent];
@@ -427,6 +448,8 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
                               : bind_bias(b, "@self_attn.gate_proj.bias", i);
     l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
+    if (l->q_norm == NULL) l->q_norm = bind_bias(b, "@self_attn.q_clip.scale", i);
+    bind_matrix(b, &l->sink_proj, "@self_attn.sink_proj.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->q_norm_bias = bind_bias(b, "@self_attn.q_norm.bias", i);
     l->k_norm_bias = bind_bias(b, "@self_attn.k_norm.bias", i);
@@ -551,6 +574,8 @@ static void set_limits(const struct sp_config *c, struct sp_layer *l)
         float limit = (float)l->config->limits[i];
         l->limits[i].up = limit;
         l->limits[i].gate = c->silu_capped && limit != 0 ? silu_inverse(limit) : limit;
+        if (c->activation == SP_SWIGLU_CAPPED)
+            l->limits[i] = (struct sp_factor_limits){(float)c->softcaps[1], (float)c->softcaps[0]};
     }
 }
 
@@ -672,6 +697,12 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
     l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
+    if (l->input_norm == NULL) l->input_norm = bind_norm(b, "@q_input_layernorm.weight", i);
+    l->kv_input_norms[0] = bind_norm(b, "@k_input_layernorm.weight", i);
+    l->kv_input_norms[1] = bind_norm(b, "@v_input_layernorm.weight", i);
+    l->queries[0] = bind_bias(
+        b, l->config->own_kv_inputs ? "@attention_input.queries" : "@attention_input.query", i);
+    l->queries[1] = bind_bias(b, "@mlp_input.query", i);
     if (norms == SP_NORM_PRE || norms == SP_NORM_PRE_POST || norms == SP_NORM_TWIN) {
         l->ffn_norm = bind_scaled(b, "@post_attention_layernorm.weight", i,
                                   b->model->config.n_hidden, b->model->config.ffn_in_scale);
@@ -792,6 +823,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
 
     for (unsigned i = 0; i < m->config.n_layers; i++)
         bind_layer(&b, &m->layers[i], i);
+    m->final_query = bind_bias(&b, "final_input.query", 0);
     m->start = bind_bias(&b, "loop_start", 0);
     m->norm = bind_vector(&b, "norm.weight", 0, !m->config.final_unshifted);
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
@@ -805,6 +837,10 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->rope_alpha = bind_bias(&b, "rope_alpha", 0);
     bind_matrix(&b, &m->embedding, "embed_tokens.weight", 0);
     bind_linear(&b, &m->head, &m->head_bias, "lm_head", 0);
+    if (m->config.padded_head) {
+        m->head.rows = m->config.n_vocab;
+        m->head.n_panels = (m->head.rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+    }
     if (m->head.rows == 0) m->head = m->embedding;
     m->head_scales = bind_scales(&b, "lm_head.scale", 0, 1, 1);
     bind_matrix(&b, &m->head_dense, "lm_head.dense.weight", 0);

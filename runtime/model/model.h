@@ -148,6 +148,7 @@ enum sp_layer_conv { SP_CONV_KEYS, SP_CONV_VALUES, SP_CONV_MIXER, SP_CONV_MLP, S
 /* The bias by distance (sp_config.rel_dim). */
 struct sp_relative_weights {
     struct sp_matrix mix;  /* [n_heads * rel_dim, H], or empty */
+    const float *scales;   /* [n_heads][rel_dim] of the product, before it is shortened; or NULL */
     const float *profiles; /* [rel_dim][extent], from the largest distance to 0 */
     size_t extent;
 };
@@ -180,7 +181,10 @@ struct sp_factor_limits {
  * none. Vectors are owned by the model. */
 struct sp_layer {
     const struct sp_layer_config *config;
-    const float *input_norm;                      /* [H] before attention */
+    const float *input_norm;        /* [H] before attention */
+    const float *kv_input_norms[2]; /* [H] of the inputs of k and v */
+    const float *queries[2];        /* [1 or 3][H], [H] of the inputs of mixer and MLP, or NULL
+                                     * (sp_config.block_attention) */
     const float *input_norm_bias, *ffn_norm_bias; /* [H] of LayerNorms */
     const float *attention_post; /* [H] after attention, before the residual add, or after it
                                   * (SP_NORM_RESIDUAL) */
@@ -211,6 +215,9 @@ struct sp_layer {
     /* [taps][channels], oldest first; the last one includes the addition, and those of the MLP the
      * scale of its output. */
     const float *residual_taps[SP_LAYER_CONVS];
+    struct sp_matrix dynamic_taps[2]; /* [n_kv_heads * taps, H] of k and v, added to the taps of
+                                       * their heads, the last one first */
+    struct sp_matrix sink_proj;       /* [n_heads, H] (sp_config.row_sinks) */
     struct sp_relative_weights relative;
     struct sp_latent_weights latent;         /* in place of k and v */
     struct sp_compressed_weights compressed; /* in place of q, k and v */
@@ -257,8 +264,9 @@ struct sp_model {
     const float *head_scales;    /* [V] of sp_config.unit, or NULL */
     struct sp_matrix head_dense; /* [H, H], with head_norm and its bias [H] (config.head_dense) */
     const float *head_norm, *head_norm_bias;
-    const float *start;                                /* [H] (SP_JOIN_FIRST), or NULL */
-    const float *norm, *norm_bias;                     /* [H] final */
+    const float *final_query;      /* [H] of the input of the last norm, or NULL */
+    const float *start;            /* [H] (SP_JOIN_FIRST), or NULL */
+    const float *norm, *norm_bias; /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     struct sp_affine embedding_affine;
     const float *slopes;     /* [n_heads] of ALiBi, or NULL */

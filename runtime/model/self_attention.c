@@ -3,6 +3,7 @@
 #include "runtime/model/self_attention.h"
 
 #include "runtime/backend/attention_job.h"
+#include "runtime/model/block_attention.h"
 #include "runtime/model/cca.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/gated_norm.h"
@@ -25,6 +26,7 @@ static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const s
         .k_norm_bias = l->k_norm_bias,
         .q_scales = l->q_scales,
         .unit = c->unit.init != 0,
+        .clip = (float)c->qk_clip,
         .eps = c->cca.kernel ? FLT_MIN : (float)c->norm_eps, /* CCA: lengths, which are exact */
         .limit = (float)c->qkv_limit,
         .v_from_k = l->config->v_from_k,
@@ -76,7 +78,8 @@ static struct sp_attention_job job_of(struct sp_workspace *ws, unsigned layer, s
         .n_seqs = ws->n_seqs,
         .scale = (float)(scale != 0 ? scale : ws->model->config.attention_scale),
         .cap = (float)ws->model->config.attention_cap,
-        .sinks = l->sinks,
+        .sinks = ws->sinks ? ws->sinks : l->sinks,
+        .ld_sinks = ws->ld_sinks,
         .relative = {ws->mix, ws->ld_mix, ws->model->config.rel_dim, l->relative.extent,
                      l->relative.profiles},
         .slopes = ws->model->slopes,
@@ -182,11 +185,14 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
          .y = ws->gate,
          .ldy = ws->ld_q},
         {.w = &l->relative.mix, .y = ws->mix, .ldy = ws->ld_mix},
+        {.w = &l->sink_proj, .y = ws->sinks, .ldy = ws->ld_sinks},
     };
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].w->rows) needed[n++] = all[i];
+        if (all[i].w->rows &&
+            !(l->config->own_kv_inputs && (all[i].y == ws->k || all[i].y == ws->v)))
+            needed[n++] = all[i];
     return n;
 }
 
@@ -235,19 +241,41 @@ static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_
                                       sp_key_index_gather(ws, job->seqs[i].kv, t));
 }
 
-/* Makes q, k and v, convolves k and v, and scales what queries mix as the queries are scaled. */
+/* Scales what the queries of row t mix, shortens it, and lets it grow as queries do. */
+static void prepare_mix(const struct sp_workspace *ws, const struct sp_layer *l,
+                        const struct sp_query_growth *growth, size_t t)
+{
+    const struct sp_vector *vector = ws->backend->vector;
+    float *mix = ws->mix + t * ws->ld_mix;
+    size_t dim = ws->model->config.rel_dim, n = l->relative.mix.rows;
+
+    if (l->relative.scales) vector->mul(mix, l->relative.scales, n);
+    for (size_t i = 0; l->relative.scales && i < n; i += dim)
+        sp_shorten(mix + i, (float)ws->model->config.rel_clip, dim);
+    if (growth->beta != 0) vector->scale(mix, sp_query_factor(growth, ws->positions[t]), n);
+}
+
+/* Makes q, k and v before they are normed, k and v with their convolutions, and what queries mix.
+ */
 static void make_convolved(struct sp_workspace *ws, unsigned layer, struct sp_attention_job *job)
 {
-    const struct sp_query_growth *growth = &job->heads.growth;
+    const struct sp_layer *l = &ws->model->layers[layer];
+    float *const rows[2] = {ws->k, ws->v};
+    size_t n = job->heads.n;
 
-    sp_backend_multiply(ws->backend, job->products, job->n_products, job->acts, job->heads.n);
+    sp_backend_multiply(ws->backend, job->products, job->n_products, job->acts, n);
     job->n_products = 0;
-    sp_residual_conv_run(ws, layer, SP_CONV_KEYS, ws->k, ws->ld_kv, job->heads.n);
-    sp_residual_conv_run(ws, layer, SP_CONV_VALUES, ws->v, ws->ld_kv, job->heads.n);
-    for (size_t t = 0; growth->beta != 0 && t < job->heads.n; t++)
-        ws->backend->vector->scale(ws->mix + t * ws->ld_mix,
-                                   sp_query_factor(growth, ws->positions[t]),
-                                   ws->model->layers[layer].relative.mix.rows);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct sp_product own[] = {
+            {.w = i ? &l->v : &l->k, .y = rows[i], .ldy = ws->ld_kv},
+            {.w = &l->dynamic_taps[i], .y = ws->dynamic, .ldy = ws->ld_dynamic},
+        };
+        if (l->config->own_kv_inputs)
+            sp_backend_multiply(ws->backend, own, 2, &ws->block_attention->inputs[i], n);
+        sp_residual_conv_run(ws, layer, SP_CONV_KEYS + i, rows[i], ws->ld_kv, n);
+    }
+    for (size_t t = 0; t < n; t++)
+        prepare_mix(ws, l, &job->heads.growth, t);
 }
 
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)

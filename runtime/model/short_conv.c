@@ -88,6 +88,9 @@ struct residual_job {
     const struct sp_conv_history *history; /* of the first sequence, for its sizes */
     const float *taps;
     float *rows;
+    const float *dynamic; /* [rows][ld_dynamic] further taps of each head of k or v; NULL: none */
+    size_t head_dim;
+    float factor;     /* of dynamic taps */
     size_t ld, first; /* first: row of the current sequence */
 };
 
@@ -101,25 +104,47 @@ static void copy_row(void *context, size_t t, unsigned worker)
            h->width * sizeof *job->rows);
 }
 
+/* y += the taps that a row makes times it and the rows before it. */
+static void add_dynamic(const struct residual_job *job, float *y, size_t t, const float *input)
+{
+    const struct sp_workspace *ws = job->ws;
+    const float *taps = job->dynamic + t * ws->ld_dynamic;
+    size_t n_before = job->history->n_before;
+
+    for (size_t at = 0; at < job->history->width; at += job->head_dim)
+        for (size_t lag = 0; lag <= n_before; lag++)
+            ws->backend->vector->fma(y + at, input + (n_before - lag) * ws->ld_convolved + at,
+                                     *taps++ * job->factor, job->head_dim);
+}
+
 static void add_convolved_row(void *context, size_t i, unsigned worker)
 {
     const struct residual_job *job = context;
     const struct sp_workspace *ws = job->ws;
+    size_t t = job->first + i;
+    float *y = job->rows + t * job->ld;
 
     (void)worker;
-    sp_conv_history_convolve(job->history, ws->backend->vector,
-                             job->rows + (job->first + i) * job->ld, job->taps,
+    sp_conv_history_convolve(job->history, ws->backend->vector, y, job->taps,
                              ws->convolved + job->first * ws->ld_convolved, ws->ld_convolved, i);
+    if (job->dynamic) add_dynamic(job, y, t, ws->convolved + t * ws->ld_convolved);
 }
 
 void sp_residual_conv_run(struct sp_workspace *ws, unsigned layer, enum sp_layer_conv which,
                           float *rows, size_t ld, size_t n)
 {
+    const struct sp_layer *l = &ws->model->layers[layer];
     struct residual_job job = {.ws = ws,
                                .history = &ws->seqs->decoder->recurrent[layer].histories[which],
-                               .taps = ws->model->layers[layer].residual_taps[which],
+                               .taps = l->residual_taps[which],
+                               .head_dim = l->config->head_dim,
                                .rows = rows,
                                .ld = ld};
+
+    if (which < SP_CONV_MIXER && l->config->own_kv_inputs) {
+        job.dynamic = ws->dynamic;
+        job.factor = sp_residual_factor(&ws->model->config, true);
+    }
 
     sp_backend_rows(ws->backend, n, copy_row, &job);
     sp_conv_history_run(ws, layer, which, ws->convolved, ws->ld_convolved, add_convolved_row, &job,

@@ -2,6 +2,7 @@
 #include "runtime/model/workspace.h"
 
 #include "runtime/model/altup.h"
+#include "runtime/model/block_attention.h"
 #include "runtime/model/block_conv.h"
 #include "runtime/model/cca.h"
 #include "runtime/model/delta_net.h"
@@ -151,6 +152,14 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
         ws->ld_mix = sp_matrix_ld((size_t)w.heads * config->rel_dim);
         if ((st = sp_arena_rows(&ws->memory, &ws->mix, rows, ws->ld_mix, err))) return st;
     }
+    if (config->row_sinks) {
+        ws->ld_sinks = sp_matrix_ld(w.heads);
+        if ((st = sp_arena_rows(&ws->memory, &ws->sinks, rows, ws->ld_sinks, err))) return st;
+    }
+    if (config->residual_normed) {
+        ws->ld_dynamic = sp_matrix_ld((size_t)w.heads * config->n_residual_taps);
+        if ((st = sp_arena_rows(&ws->memory, &ws->dynamic, rows, ws->ld_dynamic, err))) return st;
+    }
     if (config->n_residual_taps) {
         ws->ld_convolved = ws->ld_x > ws->ld_kv ? ws->ld_x : ws->ld_kv;
         if ((st = sp_arena_rows(&ws->memory, &ws->convolved, config->n_residual_taps - 1 + rows,
@@ -191,6 +200,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_per_layer_open(ws, err))) return st;
     if ((st = sp_altup_open(ws, err))) return st;
     if ((st = sp_hyper_open(ws, err))) return st;
+    if ((st = sp_block_attention_open(ws, err))) return st;
     if ((st = sp_block_conv_open(ws, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q,
                             err)))

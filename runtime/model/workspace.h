@@ -96,10 +96,12 @@ struct sp_workspace {
     float *up;      /* [max_rows][ld_ffn] */
     float *gate;    /* [max_rows][ld_q] output gates of attention */
     float *mix;     /* [max_rows][ld_mix] what queries mix (sp_relative_bias); NULL: no such bias */
+    float *sinks;   /* [max_rows][ld_sinks] of each row (sp_config.row_sinks); NULL: none */
+    float *dynamic; /* [max_rows][ld_dynamic] taps that rows make (own_kv_inputs); NULL: none */
     /* [taps - 1 + max_rows][ld_convolved] input of convolutions that add what they convolve */
     float *convolved;
     float *ones; /* [ld_ffn] the factors of an MLP without a gate; NULL: all MLPs have gates */
-    size_t ld_x, ld_q, ld_kv, ld_ffn, ld_mix, ld_convolved;
+    size_t ld_x, ld_q, ld_kv, ld_ffn, ld_mix, ld_convolved, ld_sinks, ld_dynamic;
     struct sp_acts hidden; /* [max_rows][H] normed rows, input of q, k, v, gate, up, head */
     struct sp_acts pairs;  /* [max_rows][2 H] embedding and hidden state, normed; the input of q, k,
                               v in a layer that reads pairs */
@@ -117,6 +119,7 @@ struct sp_workspace {
     struct sp_cca_scratch *cca;
     struct sp_altup_scratch *altup;
     struct sp_hyper_scratch *hyper;
+    struct sp_block_attention_scratch *block_attention;
     struct sp_per_layer_scratch *per_layer;
     struct sp_block_conv_scratch *block_conv;
     struct sp_lora_rows *lora; /* NULL: sequences have no adapters */

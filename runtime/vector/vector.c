@@ -27,6 +27,18 @@ void sp_center(float *y, const float *x, size_t n)
         y[i] = x[i] - mean;
 }
 
+void sp_shorten(float *x, float limit, size_t n)
+{
+    double sum = 0;
+    float factor;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * x[i];
+    factor = (float)(limit / (sqrt(sum) + 1e-6));
+    for (size_t i = 0; factor < 1 && i < n; i++)
+        x[i] *= factor;
+}
+
 void sp_clamp(float *y, float limit, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

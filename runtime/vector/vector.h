@@ -124,6 +124,10 @@ struct sp_vector {
  * so all instruction sets use the same code. y may be x. */
 void sp_center(float *y, const float *x, size_t n);
 
+/* Scales x down to the length `limit`, if it is longer: x * min(1, limit / (|x| + 1e-6)). All
+ * instruction sets use the same code. */
+void sp_shorten(float *x, float limit, size_t n);
+
 /* Clamps each element to -limit..limit. All instruction sets use the same code. */
 void sp_clamp(float *y, float limit, size_t n);
 

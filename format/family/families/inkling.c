@@ -1,23 +1,32 @@
 /* Inkling: short convolutions of keys, values and the outputs of sublayers, a bias by distance that
- * each query mixes, and shared experts that the router weighs like those that it chooses. */
+ * each query mixes, and shared experts that the router weighs like those that it chooses. Inkling
+ * 2: the same with sinks and taps that rows make, clipped lengths instead of norms, and inputs that
+ * are read from blocks of layers by attention. */
 #include "format/base/affix.h"
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 #include "format/family/family_parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- config.json ---- */
 
+/* Defaults that differ. */
+struct defaults {
+    unsigned window, heads, kv; /* of layers with a window */
+    unsigned floor, outputs;    /* of log_scaling_n_floor, of unpadded_vocab_size; 0: none */
+};
+
 /* Layers with a window have heads of their own. They are listed by type or by number; by default
  * every sixth layer has none. */
 static enum sp_status read_windows(struct sp_config *c, const struct sp_config_text *t,
-                                   struct sp_err *err)
+                                   const struct defaults *d, struct sp_err *err)
 {
     const struct sp_json *types = sp_text_get(t, "layer_types");
     const struct sp_json *local = sp_text_get(t, "local_layer_ids");
-    unsigned window = 512, heads = 64, kv = 16, dim = 128;
+    unsigned window = d->window, heads = d->heads, kv = d->kv, dim = 128;
     enum sp_status st;
 
     if ((st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &window, err)) ||
@@ -77,36 +86,85 @@ static enum sp_status read_experts(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
-static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+/* What both have. */
+static enum sp_status read_common(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct defaults *d, struct sp_err *err)
 {
-    unsigned from = 0, n_outputs = sizes->n_vocab;
-    double width = 24, growth = 0.1;
+    unsigned from = d->floor, n_outputs = d->outputs ? d->outputs : c->n_vocab;
+    double growth = 0.1;
     enum sp_status st;
 
     c->normed_input = true;
     c->n_residual_taps = 4;
     c->rel_dim = 16;
     c->rel_extent = 1024;
-    if ((st = read_windows(c, t, err)) || (st = read_experts(c, t, sizes, err)) ||
+    if ((st = read_windows(c, t, d, err)) ||
         (st = sp_text_unsigned(t, "conv_kernel_size", 1, 64, &c->n_residual_taps, err)) ||
         (st = sp_text_unsigned(t, "d_rel", 1, SP_CAP_WIDTH, &c->rel_dim, err)) ||
         (st = sp_text_unsigned(t, "rel_extent", 1, SP_CAP_WIDTH, &c->rel_extent, err)) ||
         (st = sp_text_unsigned(t, "log_scaling_n_floor", 1, SP_CAP_POSITIONS, &from, err)) ||
         (st = sp_text_double(t, "log_scaling_alpha", 0, 1e3, &growth, err)) ||
-        (st = sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width, err)) ||
         (st = sp_text_unsigned(t, "unpadded_vocab_size", 1, SP_CAP_VOCAB, &n_outputs, err)))
         return st;
     if (n_outputs < c->n_vocab) c->n_vocab = n_outputs;
-    c->logit_scale = 1 / width;
     c->query_growth = (struct sp_query_growth){
         .beta = from ? growth : 0, .from = from, .offset = 1, .smooth = true};
+    return SP_OK;
+}
+
+static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    static const struct defaults defaults = {512, 64, 16, 0, 0};
+    double width = 24;
+    enum sp_status st;
+
+    if ((st = read_common(c, t, &defaults, err)) || (st = read_experts(c, t, sizes, err)) ||
+        (st = sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width, err)))
+        return st;
+    c->logit_scale = 1 / width;
+    return SP_OK;
+}
+
+static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
+{
+    static const struct defaults defaults = {1024, 48, 8, 128000, 200058};
+    const char *score = "sigmoid";
+    unsigned n_block = 6;
+    enum sp_status st;
+
+    (void)sizes;
+    c->residual_normed = c->row_sinks = c->v_norm = c->block_attention = true;
+    c->activation = SP_SWIGLU_CAPPED;
+    c->qk_clip = 22.627416997969522;
+    c->rel_clip = 8;
+    c->softcaps[0] = 4;
+    c->softcaps[1] = 25;
+    if ((st = read_common(c, t, &defaults, err)) ||
+        (st = sp_text_double(t, "qk_l2_clip_threshold", 1e-6, 1e6, &c->qk_clip, err)) ||
+        (st = sp_text_double(t, "rel_l2_clip_threshold", 1e-6, 1e6, &c->rel_clip, err)) ||
+        (st = sp_text_double(t, "mlp_gate_softcap", 1e-3, 1e6, &c->softcaps[0], err)) ||
+        (st = sp_text_double(t, "mlp_up_softcap", 1e-3, 1e6, &c->softcaps[1], err)) ||
+        (st =
+             sp_text_unsigned(t, "n_layers_per_attn_res_block", 1, SP_CAP_LAYERS, &n_block, err)) ||
+        (st = sp_text_string(t, "scoring_func", &score, err)))
+        return st;
+    if (strcmp(score, "sigmoid") != 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "scoring_func \"%s\" is not supported", score);
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        l->score_scale = sqrt(l->score_scale);
+        l->begins_block = i % n_block == 0;
+        l->own_kv_inputs = l->window == 0;
+    }
     return SP_OK;
 }
 
 static const struct sp_key_name inkling_keys[] = {
     {"conv_kernel_size", "sconv_kernel_size"},
     {"max_position_embeddings", "model_max_length"},
+    {"route_scale", "routed_scaling_factor"},
     {0},
 };
 
@@ -164,46 +222,81 @@ static enum sp_status layout_experts(const struct sp_alias_source *s)
     return place_experts(s, name, n, stacks[i].shared_layout);
 }
 
-/* The names of transformers, and then the published ones. */
+/* The names of transformers. */
 static const struct sp_alias inkling_aliases[] = {
     {"embed_tokens.weight", NULL, NULL, 0},
-    {"embed_tokens.weight", "embed.weight", NULL, 0},
     {"embed_norm.weight", "embed_tokens.embed_norm.weight", NULL, 0},
-    {"embed_norm.weight", NULL, NULL, 0},
     {"input_layernorm.weight", NULL, NULL, 0},
-    {"input_layernorm.weight", "attn_norm.weight", NULL, 0},
     {"post_attention_layernorm.weight", NULL, NULL, 0},
-    {"post_attention_layernorm.weight", "mlp_norm.weight", NULL, 0},
     {"self_attn.*", NULL, NULL, 0},
+    {"attn_sconv.conv1d.weight", NULL, NULL, 0},
+    {"mlp_sconv.conv1d.weight", NULL, NULL, 0},
+    {"mlp.gate_proj.weight", NULL, NULL, 0},
+    {"mlp.up_proj.weight", NULL, NULL, 0},
+    {"mlp.down_proj.weight", NULL, NULL, 0},
+    {"mlp.router.correction", "mlp.gate.e_score_correction_bias", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 0},
+    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 1},
+    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", layout_experts, 0},
+    {0},
+};
+
+/* The published names. */
+static const struct sp_alias published_aliases[] = {
+    {"embed_tokens.weight", "embed.weight", NULL, 0},
+    {"embed_norm.weight", NULL, NULL, 0},
+    {"input_layernorm.weight", "attn_norm.weight", NULL, 0},
+    {"q_input_layernorm.weight", "q_input_norm.weight", NULL, 0},
+    {"k_input_layernorm.weight", "k_input_norm.weight", NULL, 0},
+    {"v_input_layernorm.weight", "v_input_norm.weight", NULL, 0},
+    {"post_attention_layernorm.weight", "mlp_norm.weight", NULL, 0},
+    {"attention_input.*", "#", NULL, 0},
+    {"mlp_input.query", "#", NULL, 0},
+    {"final_input.query", "attn_res.output_query", NULL, 0},
     {"self_attn.q_proj.weight", "attn.wq_du.weight", NULL, 0},
     {"self_attn.k_proj.weight", "attn.wk_dv.weight", NULL, 0},
     {"self_attn.v_proj.weight", "attn.wv_dv.weight", NULL, 0},
     {"self_attn.r_proj.weight", "attn.wr_du.weight", NULL, 0},
     {"self_attn.o_proj.weight", "attn.wo_ud.weight", NULL, 0},
+    {"self_attn.gate_proj.weight", "attn.gate_attn.weight", NULL, 0},
+    {"self_attn.sink_proj.weight", "attn.attn_sink_proj.weight", NULL, 0},
+    {"self_attn.q_clip.scale", "attn.q_l2_clip.scale", NULL, 0},
+    {"self_attn.r_clip.scale", "attn.rel_l2_clip.scale", NULL, 0},
     {"self_attn.k_sconv.conv1d.weight", "attn.k_sconv.weight", NULL, 0},
     {"self_attn.v_sconv.conv1d.weight", "attn.v_sconv.weight", NULL, 0},
+    {"self_attn.k_sconv.static_weight", "attn.k_sconv.static_w", NULL, 0},
+    {"self_attn.v_sconv.static_weight", "attn.v_sconv.static_w", NULL, 0},
+    {"self_attn.k_sconv.weight_proj.weight", "attn.k_sconv.weight_proj", NULL, 0},
+    {"self_attn.v_sconv.weight_proj.weight", "attn.v_sconv.weight_proj", NULL, 0},
     {"self_attn.*", "attn.*", NULL, 0},
-    {"attn_sconv.conv1d.weight", NULL, NULL, 0},
     {"attn_sconv.conv1d.weight", "attn_sconv.weight", NULL, 0},
-    {"mlp_sconv.conv1d.weight", NULL, NULL, 0},
     {"mlp_sconv.conv1d.weight", "mlp_sconv.weight", NULL, 0},
-    {"mlp.gate_proj.weight", NULL, NULL, 0},
     {"mlp.gate_proj.weight", "mlp.w13_dn.weight", sp_layout_alternating_rows, 0},
-    {"mlp.up_proj.weight", NULL, NULL, 0},
     {"mlp.up_proj.weight", "mlp.w13_dn.weight", sp_layout_alternating_rows, 1},
-    {"mlp.down_proj.weight", NULL, NULL, 0},
     {"mlp.down_proj.weight", "mlp.w2_md.weight", NULL, 0},
-    {"mlp.router.correction", "mlp.gate.e_score_correction_bias", NULL, 0},
     {"mlp.router.correction", "mlp.gate.bias", NULL, 0},
     {"mlp.router.*", "mlp.gate.*", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 0},
     {"mlp.experts.gate_proj.weight", "mlp.experts.w13_weight", layout_experts, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 1},
     {"mlp.experts.up_proj.weight", "mlp.experts.w13_weight", layout_experts, 1},
-    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", layout_experts, 0},
     {"mlp.experts.down_proj.weight", "mlp.experts.w2_weight", layout_experts, 0},
     {0},
 };
+
+/* The queries of all layers are numbered in a list of their own; the first layer has none for its
+ * mixer. */
+static unsigned name_inkling2_layer(char *out, size_t size, const struct sp_config *config,
+                                    unsigned layer, const char *canonical, bool other)
+{
+    bool mixer = strncmp(canonical, "attention_input.", 16) == 0;
+
+    (void)config;
+    (void)other;
+    if (mixer || strcmp(canonical, "mlp_input.query") == 0)
+        snprintf(out, size, "attn_res.%s_queries.", mixer ? "attn" : "mlp");
+    else
+        snprintf(out, size, "layers.%u.", layer);
+    return mixer ? layer - 1 : layer;
+}
 
 const struct sp_family sp_families_inkling[] = {
     {
@@ -225,9 +318,33 @@ const struct sp_family sp_families_inkling[] = {
         .reads = {.experts = true, .routed_scale = true},
         .key_names = inkling_keys,
         .read_own = read_inkling,
-        .aliases = {inkling_aliases},
+        .aliases = {inkling_aliases, published_aliases},
         .padded_head = true,
         .unread = "model.mtp.",
+    },
+    {
+        .name = "inkling2_text",
+        .architecture = "Inkling2ForCausalLM",
+        .sizes = {201024, 4608, 2304, 48, 48, 8, 128, 1048576, 0},
+        .ffn_key = "moe_intermediate_size",
+        .qk_norm = SP_QK_CLIP,
+        .unrotated = true,
+        .own_types = "hybrid hybrid_sliding",
+        .biases = SP_BIAS_NEVER,
+        .output_gate = true,
+        .logit_cap = 30,
+        .expert_keys = {.count = "n_routed_experts", .scale = "route_scale"},
+        SP_EXPERT_SIZES(384, 8, 2304, 0, 0),
+        .routing = {SP_V3_ROUTING, .scale = 8},
+        .router_norm_fixed = true,
+        .reads = {.experts = true, .routed_scale = true, .logit_cap = true},
+        .key_names = inkling_keys,
+        .read_own = read_inkling2,
+        .aliases = {published_aliases},
+        .name_layer = name_inkling2_layer,
+        .prefix = "model.llm.",
+        .head = "model.llm.unembed.weight",
+        .padded_head = true,
     },
     {.name = NULL},
 };
