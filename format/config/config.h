@@ -130,6 +130,8 @@ struct sp_layer_config {
     bool hashes;           /* experts are chosen by a table of tokens */
     bool unindexed;        /* attends to all keys although other layers have an index */
     bool begins_block;     /* the stream that it reads ends a block (sp_config.block_attention) */
+    bool restarts; /* the stream begins as it was before the layers that repeat ran (Inkling 2 Loop)
+                    */
     /* k and v read inputs of their own, and their convolutions have taps that these make (Inkling
      * 2). */
     bool own_kv_inputs;
@@ -528,10 +530,13 @@ struct sp_config {
     /* A query has weights of rel_dim profiles, whose sum at the distance of a key is added to the
      * score: of distances below rel_extent, or below the window (Inkling). 0: there are none. */
     unsigned rel_dim, rel_extent;
-    double rel_clip;      /* what a query mixes is scaled and shortened to this length; 0: not */
-    double qk_clip;       /* the length of SP_QK_CLIP */
-    bool row_sinks;       /* attention has sinks that each row makes (Inkling 2) */
-    double softcaps[2];   /* of SP_SWIGLU_CAPPED: of gates, of their factors */
+    double rel_clip;    /* what a query mixes is scaled and shortened to this length; 0: not */
+    double qk_clip;     /* the length of SP_QK_CLIP */
+    bool row_sinks;     /* attention has sinks that each row makes (Inkling 2) */
+    double softcaps[2]; /* of SP_SWIGLU_CAPPED: of gates, of their factors */
+    /* Layers first_looped.. of the first run of those that repeat, whose inputs in further runs get
+     * messages of the run before; message_rank: of their gates, 0: there are none. */
+    unsigned first_looped, n_looped, message_rank;
     bool block_attention; /* sublayers read the stream and the states of blocks of layers by
                              attention (Inkling 2, runtime/model/block_attention.c) */
     unsigned n_conv_taps; /* taps of the convolutions around sublayers (DFlash2); 0: none */

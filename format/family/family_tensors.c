@@ -429,6 +429,30 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
     return ADD(rows, (int)i);
 }
 
+/* The gates of messages (runtime/model/block_attention.c). */
+static enum sp_status add_messages(struct sp_specs *specs, const struct sp_config *c, unsigned i,
+                                   struct sp_err *err)
+{
+    static const char *const inputs[] = {"attn", "k", "v", "mlp"};
+    bool looped = c->message_rank && i - c->first_looped < c->n_looped;
+    enum sp_status st = SP_OK;
+
+    for (unsigned k = 0; k < 4 && looped && !st; k++) {
+        char down[SP_SPEC_NAME], forget[SP_SPEC_NAME], gain[SP_SPEC_NAME];
+        const struct row rows[] = {
+            {down, SP_ROLE_GATE, true, {c->message_rank, 2 * (uint64_t)c->n_hidden}},
+            {forget, SP_ROLE_GATE, true, {c->n_hidden, c->message_rank}},
+            {gain, SP_ROLE_GATE, true, {c->n_hidden, c->message_rank}},
+        };
+
+        snprintf(down, sizeof down, "controllers.%s.down_weight", inputs[k]);
+        snprintf(forget, sizeof forget, "controllers.%s.forget_weight", inputs[k]);
+        snprintf(gain, sizeof gain, "controllers.%s.gain_weight", inputs[k]);
+        st = ADD(rows, (int)i);
+    }
+    return st;
+}
+
 /* What a layer does not share of its block (sp_layer_has_block). */
 static enum sp_status add_block(struct sp_specs *specs, const struct sp_config *c, unsigned i,
                                 struct sp_err *err)
@@ -467,6 +491,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
     const uint64_t k = c->hyper.mean ? 0 : c->hyper.n_streams;
+    const uint64_t looped = c->message_rank ? 2 * (uint64_t)c->n_looped : 0;
     const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
     bool affine = c->affine_residuals;
     const struct row rows[] = {
@@ -477,6 +502,8 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"embed_norm.bias", SP_ROLE_BIAS, c->normed_input && c->norm_bias, {hidden}},
         {"input_hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
         {"input_hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
+        {"middle_cycle_cross_pass_queries", SP_ROLE_SMALL, looped != 0, {looped, hidden}},
+        {"middle_cycle_cross_pass_kv_queries", SP_ROLE_SMALL, looped != 0, {looped, hidden}},
         {"final_input.query", SP_ROLE_SMALL, c->block_attention, {hidden}},
         {"loop_start", SP_ROLE_SMALL, c->starts, {hidden}},
         {"rope_alpha", SP_ROLE_SMALL, c->learned_rope, {c->ropes[0].n_rot / 2}},
@@ -606,7 +633,7 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
             (st = add_compressed(&specs, config, i, err)) ||
             (st = add_recurrent(&specs, config, i, err)) ||
             (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err)) ||
-            (st = add_block(&specs, config, i, err)))
+            (st = add_block(&specs, config, i, err)) || (st = add_messages(&specs, config, i, err)))
             goto done;
     sp_specs_sort(&specs);
     *out = specs;

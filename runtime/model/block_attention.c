@@ -5,14 +5,41 @@
  *   s_j = state_j / sqrt(mean(state_j^2) + 1e-6)
  *   input = norm(sum_j p_j s_j), p = softmax(q . s_j / sqrt(H)), with a learned q for each input
  *
- * The first layer has no q and reads the stream. */
+ * The first layer has no q and reads the stream.
+ *
+ * Layers that repeat begin each further run with the stream of the first one. Their inputs h then
+ * get messages m, which are read likewise of the states that the run before made:
+ *
+ *   g = down [h / rms(h), m / rms(m)],  h' = (1 - tanh(forget g)) h + tanh(gain g) m
+ */
 #include "runtime/model/block_attention.h"
 
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
+#include "runtime/vector/fmath.h"
 
 #include <math.h>
 #include <string.h>
+
+#define STATE_EPS 1e-6f
+
+/* Allocates what messages need. */
+static enum sp_status open_messages(struct sp_workspace *ws, size_t most, struct sp_err *err)
+{
+    const struct sp_config *c = &ws->model->config;
+    struct sp_block_attention_scratch *s = ws->block_attention;
+    size_t n = ws->max_rows;
+    enum sp_status st;
+
+    if (c->message_rank == 0) return SP_OK;
+    if ((st = sp_arena_rows(&ws->memory, &s->last, n, most * c->n_hidden, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->message, n, ws->ld_x, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->forget, n, ws->ld_x, err)) ||
+        (st = sp_arena_rows(&ws->memory, &s->gain, n, ws->ld_x, err)) ||
+        (st = sp_arena_acts(&ws->memory, &s->pairs, n, 2 * (size_t)c->n_hidden, err)))
+        return st;
+    return sp_arena_acts(&ws->memory, &s->low, n, c->message_rank, err);
+}
 
 enum sp_status sp_block_attention_open(struct sp_workspace *ws, struct sp_err *err)
 {
@@ -34,18 +61,19 @@ enum sp_status sp_block_attention_open(struct sp_workspace *ws, struct sp_err *e
         (st = sp_arena_rows(&ws->memory, &s->zeros, 1, h > most ? h : most + 1, err)) ||
         (st = sp_arena_acts(&ws->memory, &s->inputs[0], ws->max_rows, h, err)))
         return st;
-    return sp_arena_acts(&ws->memory, &s->inputs[1], ws->max_rows, h, err);
+    if ((st = sp_arena_acts(&ws->memory, &s->inputs[1], ws->max_rows, h, err))) return st;
+    return open_messages(ws, most, err);
 }
 
 /* What reads the states: `n` inputs, with a query and a norm each. */
 struct read_job {
     struct sp_workspace *ws;
-    const float *queries; /* [n][H], or NULL */
-    size_t n;
+    const float *queries; /* [n_queries][H], 1 for all or one for each; or NULL */
+    size_t n, n_queries;
     const float *norms[3]; /* [H], or NULL */
     float *to[3];          /* [rows][ld] */
     size_t ld;
-    bool begins_block;
+    bool begins_block, messages; /* messages: the norms come after them */
 };
 
 static float *block_row(const struct sp_workspace *ws, size_t block, size_t t)
@@ -81,14 +109,14 @@ static void read_row(void *context, size_t t, unsigned worker)
     float *states = s->states + worker * s->ld_states, *x = ws->x + t * ws->ld_x;
 
     for (size_t j = 0; job->queries && j <= n; j++)
-        vector->rms_norm(states + j * h, j < n ? block_row(ws, j, t) : x, NULL, h, 1e-6f);
+        vector->rms_norm(states + j * h, j < n ? block_row(ws, j, t) : x, NULL, h, STATE_EPS);
     for (size_t k = 0; k < job->n; k++) {
         float *to = job->to[k] + t * job->ld;
         if (job->queries)
-            attend(ws, to, job->queries + k * h, states, n + 1, worker);
+            attend(ws, to, job->queries + (job->n_queries > 1 ? k * h : 0), states, n + 1, worker);
         else
             memcpy(to, x, h * sizeof *to);
-        if (job->norms[k])
+        if (job->norms[k] && !job->messages)
             vector->rms_norm(to, to, job->norms[k], h, (float)ws->model->config.norm_eps);
     }
     if (!job->begins_block) return;
@@ -96,18 +124,117 @@ static void read_row(void *context, size_t t, unsigned worker)
     memset(x, 0, h * sizeof *x);
 }
 
+/* ---- layers that repeat ---- */
+
+/* Keeps the states that a run made, and returns to the stream before it. */
+static void restart_row(void *context, size_t t, unsigned worker)
+{
+    struct sp_workspace *ws = context;
+    const struct sp_block_attention_scratch *s = ws->block_attention;
+    size_t h = ws->model->config.n_hidden, first = s->n_blocks - s->n_last;
+    float *x = ws->x + t * ws->ld_x, *last = s->last + t * s->n_last * h;
+
+    (void)worker;
+    for (size_t j = 1; j <= s->n_last; j++, last += h)
+        ws->backend->vector->rms_norm(last, j < s->n_last ? block_row(ws, first + j, t) : x, NULL,
+                                      h, STATE_EPS);
+    memcpy(x, block_row(ws, first, t), h * sizeof *x);
+}
+
+/* Begins a further run at `layer`, the first of those that repeat. */
+static void restart(struct sp_workspace *ws, const struct sp_layer *l, size_t n)
+{
+    struct sp_block_attention_scratch *s = ws->block_attention;
+
+    s->n_last = 0;
+    for (unsigned i = 1; i <= ws->model->config.n_looped; i++)
+        s->n_last += l[-(int)i].config->begins_block;
+    sp_backend_rows(ws->backend, n, restart_row, ws);
+    s->n_blocks -= s->n_last;
+}
+
+struct message_job {
+    struct sp_workspace *ws;
+    const float *query, *norm;
+    float *rows; /* [n][ld] the inputs */
+    size_t ld;
+};
+
+static void read_message(void *context, size_t t, unsigned worker)
+{
+    const struct message_job *job = context;
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_block_attention_scratch *s = ws->block_attention;
+    size_t h = ws->model->config.n_hidden;
+    float *message = s->message + t * ws->ld_x, *pair = s->pairs.x + t * s->pairs.ld;
+    float eps = (float)ws->model->config.norm_eps;
+
+    attend(ws, message, job->query, s->last + t * s->n_last * h, s->n_last, worker);
+    ws->backend->vector->rms_norm(pair, job->rows + t * job->ld, NULL, h, eps);
+    ws->backend->vector->rms_norm(pair + h, message, NULL, h, eps);
+}
+
+static void take_message(void *context, size_t t, unsigned worker)
+{
+    const struct message_job *job = context;
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_block_attention_scratch *s = ws->block_attention;
+    size_t n = ws->model->config.n_hidden, at = t * ws->ld_x;
+    float *row = job->rows + t * job->ld;
+
+    (void)worker;
+    for (size_t i = 0; i < n; i++)
+        row[i] = (1 - sp_tanhf(s->forget[at + i])) * row[i] +
+                 sp_tanhf(s->gain[at + i]) * s->message[at + i];
+    ws->backend->vector->rms_norm(row, row, job->norm, n, (float)ws->model->config.norm_eps);
+}
+
+/* Mixes n inputs with their messages, and norms them. */
+static void run_message(struct message_job *job, const struct sp_message_weights *w, size_t n)
+{
+    const struct sp_workspace *ws = job->ws;
+    struct sp_block_attention_scratch *s = ws->block_attention;
+    const struct sp_product gates[] = {
+        {.w = &w->forget, .y = s->forget, .ldy = ws->ld_x},
+        {.w = &w->gain, .y = s->gain, .ldy = ws->ld_x},
+    };
+
+    job->query = w->query;
+    sp_backend_rows(ws->backend, n, read_message, job);
+    sp_backend_product(ws->backend, s->low.x, s->low.ld, &w->down, NULL, &s->pairs, n);
+    sp_backend_multiply(ws->backend, gates, 2, &s->low, n);
+    sp_backend_rows(ws->backend, n, take_message, job);
+}
+
+/* Mixes all inputs of a job with their messages. */
+static void run_messages(struct read_job *job, const struct sp_layer *l, unsigned first, size_t n)
+{
+    for (unsigned k = 0; k < job->n; k++) {
+        struct message_job message = {
+            .ws = job->ws, .norm = job->norms[k], .rows = job->to[k], .ld = job->ld};
+        run_message(&message, &l->messages[first + k], n);
+    }
+}
+
 void sp_block_attention_read_mixer(struct sp_workspace *ws, const struct sp_layer *l, size_t n)
 {
     struct sp_block_attention_scratch *s = ws->block_attention;
-    struct read_job job = {.ws = ws,
-                           .queries = l->queries[0],
-                           .n = l->config->own_kv_inputs ? 3 : 1,
-                           .norms = {l->input_norm, l->kv_input_norms[0], l->kv_input_norms[1]},
-                           .to = {ws->hidden.x, s->inputs[0].x, s->inputs[1].x},
-                           .ld = ws->hidden.ld,
-                           .begins_block = l->config->begins_block};
+    const float *const *norms = l->kv_input_norms;
+    bool own = l->config->own_kv_inputs, messages = l->messages[0].query && l->config->repeats;
+    struct read_job job = {
+        .ws = ws,
+        .queries = l->queries[0],
+        .n = own || messages ? 3 : 1,
+        .n_queries = own ? 3 : 1,
+        .messages = messages,
+        .norms = {l->input_norm, own ? norms[0] : l->input_norm, own ? norms[1] : l->input_norm},
+        .to = {ws->hidden.x, s->inputs[0].x, s->inputs[1].x},
+        .ld = ws->hidden.ld,
+        .begins_block = l->config->begins_block};
 
+    if (l->config->restarts) restart(ws, l, n);
     sp_backend_rows(ws->backend, n, read_row, &job);
+    if (messages) run_messages(&job, l, 0, n);
     s->n_blocks += l->config->begins_block;
 }
 
@@ -115,12 +242,14 @@ void sp_block_attention_read_mlp(struct sp_workspace *ws, const struct sp_layer 
 {
     struct read_job job = {.ws = ws,
                            .queries = l->queries[1],
+                           .messages = l->messages[3].query && l->config->repeats,
                            .n = 1,
                            .norms = {l->ffn_norm},
                            .to = {ws->hidden.x},
                            .ld = ws->hidden.ld};
 
     sp_backend_rows(ws->backend, n, read_row, &job);
+    if (job.messages) run_messages(&job, l, 3, n);
 }
 
 void sp_block_attention_end(struct sp_workspace *ws, size_t n)

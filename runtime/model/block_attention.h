@@ -11,11 +11,22 @@ struct sp_block_attention_scratch {
     float *scores;   /* [threads][ld_scores] */
     float *zeros;    /* [H, or most blocks + 1] */
     size_t ld_scores, ld_states;
+    /* Of layers that repeat: the states of their last run, normed, [max_rows][n_last][H]. */
+    float *last;
+    size_t n_last;
+    float *message, *forget, *gain; /* [max_rows][ld_x] */
+    struct sp_acts pairs, low;      /* [max_rows][2 H], [max_rows][rank] */
     struct sp_acts inputs[2]; /* [max_rows][H] of k and v in layers where they differ from q's */
 };
 
 /* Allocates ws->block_attention; leaves it NULL if the model has none. */
 SP_MUST_CHECK enum sp_status sp_block_attention_open(struct sp_workspace *ws, struct sp_err *err);
+
+/* True if k and v of a layer read inputs of their own. */
+static inline bool sp_layer_splits_inputs(const struct sp_layer *l)
+{
+    return l->config->own_kv_inputs || (l->messages[0].query && l->config->repeats);
+}
 
 /* Sets the inputs of a layer's mixer, normed; ws->x begins anew where a block does. */
 void sp_block_attention_read_mixer(struct sp_workspace *ws, const struct sp_layer *l, size_t n);

@@ -278,6 +278,23 @@ static void bind_residual(struct binder *b, struct sp_layer *l, unsigned i)
     bind_matrix(b, &l->dynamic_taps[1], "@self_attn.v_sconv.weight_proj.weight", i);
 }
 
+static void bind_messages(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    static const char *const names[4] = {"@controllers.attn.", "@controllers.k.", "@controllers.v.",
+                                         "@controllers.mlp."};
+    const struct sp_config *c = &b->model->config;
+    unsigned number = i - l->config->repeats - c->first_looped;
+
+    for (unsigned k = 0; k < 4 && c->message_rank && number < c->n_looped; k++) {
+        struct sp_message_weights *w = &l->messages[k];
+        bind_matrix(b, &w->down, join(names[k], "down_weight").text, i);
+        bind_matrix(b, &w->forget, join(names[k], "forget_weight").text, i);
+        bind_matrix(b, &w->gain, join(names[k], "gain_weight").text, i);
+        w->query = b->model->message_queries[k == 1 || k == 2];
+        if (w->query) w->query += (2 * number + k / 2) * (size_t)c->n_hidden;
+    }
+}
+
 static void bind_relative(struct binder *b, struct sp_layer *l, unsigned i)
 {
     const struct sp_config *c = &b->model->config;
@@ -731,6 +748,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_affine(b, &l->affine[1][1], "@post_mlp_residual_scale.residual", i);
     bind_residual(b, l, i);
     bind_relative(b, l, i);
+    bind_messages(b, l, i);
     if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
     if (mixers & SP_MIXER_CCA) bind_cca(b, l, i);
     if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
@@ -821,6 +839,8 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
 {
     struct binder b = {.pack = pack, .model = m, .err = err};
 
+    m->message_queries[0] = bind_bias(&b, "middle_cycle_cross_pass_queries", 0);
+    m->message_queries[1] = bind_bias(&b, "middle_cycle_cross_pass_kv_queries", 0);
     for (unsigned i = 0; i < m->config.n_layers; i++)
         bind_layer(&b, &m->layers[i], i);
     m->final_query = bind_bias(&b, "final_input.query", 0);

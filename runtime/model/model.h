@@ -172,6 +172,12 @@ struct sp_affine {
     const float *bias, *scale; /* [H] */
 };
 
+/* Of one input of a layer that repeats (runtime/model/block_attention.c). */
+struct sp_message_weights {
+    struct sp_matrix down, forget, gain; /* [rank, 2 H], [H, rank] twice */
+    const float *query;                  /* [H]; NULL: the layer gets no messages */
+};
+
 /* Limits of the factors of a SwiGLU (struct sp_product); 0: none. */
 struct sp_factor_limits {
     float up, gate;
@@ -211,6 +217,7 @@ struct sp_layer {
     struct sp_matrix block_out;    /* [H, H], of a block (sp_layer_has_block) */
     struct sp_matrix output_gate;  /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
     const float *output_gate_bias; /* [rows of output_gate], or NULL */
+    struct sp_message_weights messages[4]; /* of the inputs of q, k, v and the MLP */
     struct sp_conv_weights attention_conv, ffn_conv;
     /* [taps][channels], oldest first; the last one includes the addition, and those of the MLP the
      * scale of its output. */
@@ -264,9 +271,11 @@ struct sp_model {
     const float *head_scales;    /* [V] of sp_config.unit, or NULL */
     struct sp_matrix head_dense; /* [H, H], with head_norm and its bias [H] (config.head_dense) */
     const float *head_norm, *head_norm_bias;
-    const float *final_query;      /* [H] of the input of the last norm, or NULL */
-    const float *start;            /* [H] (SP_JOIN_FIRST), or NULL */
-    const float *norm, *norm_bias; /* [H] final */
+    const float *message_queries[2]; /* [2 n_looped][H] of q and MLP, and of k and v, of each layer
+                                      * in turn; or NULL */
+    const float *final_query;        /* [H] of the input of the last norm, or NULL */
+    const float *start;              /* [H] (SP_JOIN_FIRST), or NULL */
+    const float *norm, *norm_bias;   /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     struct sp_affine embedding_affine;
     const float *slopes;     /* [n_heads] of ALiBi, or NULL */

@@ -191,7 +191,7 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].w->rows &&
-            !(l->config->own_kv_inputs && (all[i].y == ws->k || all[i].y == ws->v)))
+            !(sp_layer_splits_inputs(l) && (all[i].y == ws->k || all[i].y == ws->v)))
             needed[n++] = all[i];
     return n;
 }
@@ -270,8 +270,9 @@ static void make_convolved(struct sp_workspace *ws, unsigned layer, struct sp_at
             {.w = i ? &l->v : &l->k, .y = rows[i], .ldy = ws->ld_kv},
             {.w = &l->dynamic_taps[i], .y = ws->dynamic, .ldy = ws->ld_dynamic},
         };
-        if (l->config->own_kv_inputs)
-            sp_backend_multiply(ws->backend, own, 2, &ws->block_attention->inputs[i], n);
+        if (sp_layer_splits_inputs(l))
+            sp_backend_multiply(ws->backend, own, own[1].w->rows ? 2 : 1,
+                                &ws->block_attention->inputs[i], n);
         sp_residual_conv_run(ws, layer, SP_CONV_KEYS + i, rows[i], ws->ld_kv, n);
     }
     for (size_t t = 0; t < n; t++)

@@ -126,22 +126,20 @@ static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
-static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_second(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct defaults *d, struct sp_err *err)
 {
-    static const struct defaults defaults = {1024, 48, 8, 128000, 200058};
     const char *score = "sigmoid";
     unsigned n_block = 6;
     enum sp_status st;
 
-    (void)sizes;
     c->residual_normed = c->row_sinks = c->v_norm = c->block_attention = true;
     c->activation = SP_SWIGLU_CAPPED;
     c->qk_clip = 22.627416997969522;
     c->rel_clip = 8;
     c->softcaps[0] = 4;
     c->softcaps[1] = 25;
-    if ((st = read_common(c, t, &defaults, err)) ||
+    if ((st = read_common(c, t, d, err)) ||
         (st = sp_text_double(t, "qk_l2_clip_threshold", 1e-6, 1e6, &c->qk_clip, err)) ||
         (st = sp_text_double(t, "rel_l2_clip_threshold", 1e-6, 1e6, &c->rel_clip, err)) ||
         (st = sp_text_double(t, "mlp_gate_softcap", 1e-3, 1e6, &c->softcaps[0], err)) ||
@@ -158,6 +156,49 @@ static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_
         l->begins_block = i % n_block == 0;
         l->own_kv_inputs = l->window == 0;
     }
+    return SP_OK;
+}
+
+static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_text *t,
+                                    const struct sp_sizes *sizes, struct sp_err *err)
+{
+    static const struct defaults defaults = {1024, 48, 8, 128000, 200058};
+
+    (void)sizes;
+    return read_second(c, t, &defaults, err);
+}
+
+/* Some of its blocks of layers run several times. */
+static enum sp_status read_looped(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    static const struct defaults defaults = {1024, 24, 8, 8192, 200058};
+    const struct sp_json *object = sp_text_get(t, "loop_config");
+    unsigned first = 6, end = 18, n_runs = 3, rank = 64, most = SP_CAP_LAYERS;
+    enum sp_status st;
+
+    (void)sizes;
+    if ((st = read_second(c, t, &defaults, err)) ||
+        (st = sp_text_unsigned(t, "loop_layer_index_start", 1, most, &first, err)) ||
+        (st = sp_text_unsigned(t, "loop_layer_index_end", 1, most, &end, err)) ||
+        (st = sp_text_unsigned(t, "loop_num_passes", 1, 64, &n_runs, err)) ||
+        (st = sp_text_unsigned(t, "loop_gate_rank", 1, SP_CAP_WIDTH, &rank, err)) ||
+        (st = sp_object_unsigned(object, "core_start", 1, most, &first, err)) ||
+        (st = sp_object_unsigned(object, "core_end", 1, most, &end, err)) ||
+        (st = sp_object_unsigned(object, "num_passes", 1, 64, &n_runs, err)) ||
+        (st = sp_object_unsigned(object, "gate_rank", 1, SP_CAP_WIDTH, &rank, err)))
+        return st;
+    if (first >= end || end > c->n_layers || !c->layers[first].begins_block ||
+        (end < c->n_layers && !c->layers[end].begins_block)) {
+        return sp_fail(err, SP_E_INPUT, "layers %u to %u, which repeat, are no blocks of %u", first,
+                       end, c->n_layers);
+    }
+    c->first_looped = first;
+    c->n_looped = end - first;
+    c->message_rank = rank;
+    if ((st = sp_config_repeat_layers(c, first, end - first, n_runs, err))) return st;
+    for (unsigned i = 1; i < n_runs; i++)
+        c->layers[first + i * c->n_looped].restarts = true;
     return SP_OK;
 }
 
@@ -289,7 +330,8 @@ static unsigned name_inkling2_layer(char *out, size_t size, const struct sp_conf
 {
     bool mixer = strncmp(canonical, "attention_input.", 16) == 0;
 
-    (void)config;
+    for (unsigned i = layer; i > 0; i--)
+        layer -= config->layers[i - 1].repeats != 0;
     (void)other;
     if (mixer || strcmp(canonical, "mlp_input.query") == 0)
         snprintf(out, size, "attn_res.%s_queries.", mixer ? "attn" : "mlp");
@@ -297,6 +339,15 @@ static unsigned name_inkling2_layer(char *out, size_t size, const struct sp_conf
         snprintf(out, size, "layers.%u.", layer);
     return mixer ? layer - 1 : layer;
 }
+
+#define INKLING2                                                                                   \
+    .ffn_key = "moe_intermediate_size", .qk_norm = SP_QK_CLIP, .unrotated = true,                  \
+    .own_types = "hybrid hybrid_sliding", .biases = SP_BIAS_NEVER, .output_gate = true,            \
+    .logit_cap = 30, .expert_keys = {.count = "n_routed_experts", .scale = "route_scale"},         \
+    .routing = {SP_V3_ROUTING, .scale = 8}, .router_norm_fixed = true,                             \
+    .reads = {.experts = true, .routed_scale = true, .logit_cap = true},                           \
+    .key_names = inkling_keys, .aliases = {published_aliases}, .name_layer = name_inkling2_layer,  \
+    .prefix = "model.llm.", .head = "model.llm.unembed.weight", .padded_head = true
 
 const struct sp_family sp_families_inkling[] = {
     {
@@ -326,25 +377,17 @@ const struct sp_family sp_families_inkling[] = {
         .name = "inkling2_text",
         .architecture = "Inkling2ForCausalLM",
         .sizes = {201024, 4608, 2304, 48, 48, 8, 128, 1048576, 0},
-        .ffn_key = "moe_intermediate_size",
-        .qk_norm = SP_QK_CLIP,
-        .unrotated = true,
-        .own_types = "hybrid hybrid_sliding",
-        .biases = SP_BIAS_NEVER,
-        .output_gate = true,
-        .logit_cap = 30,
-        .expert_keys = {.count = "n_routed_experts", .scale = "route_scale"},
+        INKLING2,
         SP_EXPERT_SIZES(384, 8, 2304, 0, 0),
-        .routing = {SP_V3_ROUTING, .scale = 8},
-        .router_norm_fixed = true,
-        .reads = {.experts = true, .routed_scale = true, .logit_cap = true},
-        .key_names = inkling_keys,
         .read_own = read_inkling2,
-        .aliases = {published_aliases},
-        .name_layer = name_inkling2_layer,
-        .prefix = "model.llm.",
-        .head = "model.llm.unembed.weight",
-        .padded_head = true,
+    },
+    {
+        .name = "inkling2_loop_text",
+        .architecture = "Inkling2LoopForCausalLM",
+        .sizes = {201024, 2304, 1152, 24, 24, 8, 128, 1048576, 0},
+        INKLING2,
+        SP_EXPERT_SIZES(128, 8, 1152, 0, 0),
+        .read_own = read_looped,
     },
     {.name = NULL},
 };

@@ -25,6 +25,7 @@ const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("idefics3", "Idefics3", "llama", .any_text = true),
     WRAPPER("inkling_mm_model", "Inkling", "inkling_text", .any_text = false),
     WRAPPER("inkling2", "Inkling2", "inkling2_text", .any_text = false),
+    WRAPPER("inkling2_loop", "Inkling2Loop", "inkling2_loop_text", .any_text = false),
     WRAPPER("internvl", "InternVL", "qwen2", .any_text = true),
     WRAPPER("kimi_k25", "Kimi_K25", "deepseek_v3", .any_text = true),
     WRAPPER("lfm2_vl", "Lfm2Vl", "lfm2", .any_text = true),
