@@ -87,6 +87,29 @@ float sp_residual_factor(const struct sp_config *config, bool dynamic)
     return (float)(1 / sqrt((dynamic ? 2.0 : 1.0) * config->n_residual_taps + 1));
 }
 
+static bool is_prime(unsigned n)
+{
+    for (unsigned d = 2; d * d <= n; d++)
+        if (n % d == 0) return false;
+    return n > 1;
+}
+
+uint64_t sp_ngram_rows(unsigned *rows, const struct sp_ngram_config *c, unsigned table)
+{
+    unsigned n = c->n_parts, prime = c->least_rows - 1;
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < table * n; i++) {
+        do
+            prime++;
+        while (!is_prime(prime));
+        if (i < (table - 1) * n) continue;
+        if (rows) rows[i % n] = prime;
+        sum += prime;
+    }
+    return (sum + c->multiple - 1) / c->multiple * c->multiple;
+}
+
 bool sp_config_joins(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++)

@@ -128,6 +128,7 @@ struct sp_layer_config {
     bool overlaps;         /* an entry is made of the tokens of the one before as well, and chosen
                               by an index */
     bool hashes;           /* experts are chosen by a table of tokens */
+    unsigned ngrams;       /* number, from 1, of its table of n-grams; 0: it has none */
     bool unindexed;        /* attends to all keys although other layers have an index */
     bool begins_block;     /* the stream that it reads ends a block (sp_config.block_attention) */
     bool restarts; /* the stream begins as it was before the layers that repeat ran (Inkling 2 Loop)
@@ -204,6 +205,23 @@ struct sp_hyper_config {
     double eps, out_eps; /* added to the weights of what is read, and of what is written */
     unsigned n_balance; /* steps that balance the matrix by which streams mix; 0: they do not mix */
     bool mean;          /* the head reads the mean of the streams */
+    /* Every sublayer, and the head, reads the mean of the normed streams, each dim gated by two
+     * matrices of this rank; there is no other norm. 0: as above. */
+    unsigned rank;
+};
+
+/* Embeddings of n-grams, which layers with a table of them add to their streams
+ * (runtime/model/ngrams.c). */
+struct sp_ngram_config {
+    unsigned longest;    /* tokens of the longest n-gram; the shortest has two */
+    unsigned n_parts;    /* of a table, as many for n-grams of each length */
+    unsigned dim;        /* of a row of a table; a token has a row of each part */
+    unsigned kernel;     /* taps of the convolution, `longest` tokens apart */
+    unsigned least_rows; /* of a part of a table */
+    unsigned multiple;   /* of which the rows of a table are one */
+    unsigned n_shards;   /* tensors of a table in a checkpoint */
+    unsigned separator;  /* token that stands for itself and all before it, also of a text */
+    uint64_t seed;       /* of the factors of tokens */
 };
 
 /* The index of latent attention, which chooses the keys that a row attends to. Its first rope_dim
@@ -220,6 +238,9 @@ struct sp_index_config {
      * and values, by queries made of the layer's input. 0: there are no blocks. */
     unsigned block;
     unsigned n_local; /* the last blocks, which are always chosen */
+    /* The key of a pool is the norm of the mean of its tokens' keys, rotated as the first; scores
+     * of heads have no weights, and queries are made of the layer's input. */
+    bool mean;
 };
 
 /* The epsilon of the norms of latents where no config changes it, because the modeling file uses
@@ -242,6 +263,7 @@ struct sp_delta_config {
      * by a sigmoid instead of silu. */
     bool by_channel;
     double decay_floor; /* of by_channel: the lowest logarithm of a decay; 0: there is none */
+    bool sigmoid_gate;  /* the gate of the output is a sigmoid, as that of by_channel */
     unsigned low_rank; /* width between the two matrices that make the gates, and between those that
                           make the decays; 0: one matrix each */
 };
@@ -331,6 +353,7 @@ enum sp_draft_kind {
 };
 
 enum { SP_MAX_STREAMS = 8, SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
+enum { SP_MAX_NGRAM = 8, SP_MAX_NGRAM_PARTS = 64, SP_MAX_NGRAM_TABLES = 16 };
 
 /* A tap that is not a layer but the embeddings before the first layer. Configs call it layer -1. */
 #define SP_TAP_EMBEDDING (UINT_MAX - 1)
@@ -384,7 +407,7 @@ struct sp_draft_config {
     bool taps_normed;         /* EAGLE-3, P-EAGLE, Laguna's DFlash: one norm per tap before fc */
     bool context_normed;      /* the context passes the input norm of each layer (Laguna) */
     bool normed_residual;     /* EAGLE-3, P-EAGLE: the residual stream begins normed */
-    bool unnormed;            /* MTP: there is no norm before the head (ERNIE) */
+    bool unnormed;            /* MTP, Qwen4: there is no norm before the head (ERNIE) */
     bool normed_output;       /* EAGLE-3, P-EAGLE, MTP: the next step reads the normed output */
     unsigned n_clusters;      /* assistants: clusters of tokens, one centroid each; 0: none */
     unsigned n_clusters_used; /* assistants: clusters whose tokens are scored */
@@ -553,6 +576,7 @@ struct sp_config {
     unsigned n_per_layer_vocab; /* rows of their table */
     unsigned n_streams;         /* streams of AltUp (Gemma 3n); 0: there is only the residual one */
     struct sp_hyper_config hyper;
+    struct sp_ngram_config ngrams;
     unsigned laurel_rank;  /* width of the matrices beside attention (Gemma 3n) */
     unsigned n_mtp_layers; /* layers of the built-in prediction head that the config states */
     double mtp_limit;      /* of the factors of its SwiGLU; 0: as in the model; negative: none */
@@ -626,6 +650,10 @@ unsigned sp_config_tensor_layer(const struct sp_config *config, unsigned i, cons
 /* What a sum of a convolution and of what it convolves is multiplied by (residual_normed): the root
  * of the number of its terms, inverted. `dynamic`: rows make taps, too. */
 float sp_residual_factor(const struct sp_config *config, bool dynamic);
+
+/* Sets the rows of the parts of a table of n-grams, by its number, unless `rows` is NULL: the
+ * primes from least_rows on, over all tables. Returns the rows of the table. */
+uint64_t sp_ngram_rows(unsigned *rows, const struct sp_ngram_config *config, unsigned table);
 
 /* True if rows are kept for a later layer (enum sp_join). */
 bool sp_config_joins(const struct sp_config *config);

@@ -190,7 +190,8 @@ bool sp_source_is_skipped(const char *name)
     };
     /* Last parts of names. */
     static const char buffers[] =
-        "slope_rate query_decay key_decay diagonal_decay position_ids masked_bias "
+        "layer_multipliers ngram_heads_offsets ngram_heads_vocab_sizes slope_rate query_decay "
+        "key_decay diagonal_decay position_ids masked_bias "
         "activation_scale input_scale output_scale input_global_scale output_global_scale "
         "input_zero_point output_zero_point q_scale k_scale v_scale kv_scale prob_scale "
         "q_zero_point k_zero_point v_zero_point kv_zero_point prob_zero_point";

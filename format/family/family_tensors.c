@@ -52,7 +52,7 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden;
-    bool weights = !c->norm_weightless, bias = c->norm_bias;
+    bool weights = !c->norm_weightless && !c->hyper.rank, bias = c->norm_bias;
     bool own = l->own_kv_inputs, blocks = c->block_attention;
     bool input = l->mixers != 0 && weights && !own && !(c->first_unnormed && i == 0) &&
                  l->norms != SP_NORM_POST && l->norms != SP_NORM_RESIDUAL;
@@ -131,8 +131,9 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool cca = l->mixers & SP_MIXER_CCA;
     const uint64_t n_mixed = heads + l->n_kv_heads, mixed = q + kv;
     bool sinks = attention && c->attention_sinks && (l->window || !c->window_sinks);
-    bool pool = index && c->index.pool, block = index && c->index.block;
-    bool sum = index && !block; /* of the scores of heads */
+    bool pool = index && c->index.pool && !c->index.mean;
+    bool queries = index && (c->index.block || c->index.mean); /* of the layer's input */
+    bool sum = index && !queries; /* weighted, of the scores of heads */
     bool stored = latent && l->kv_source == (int)i, ssmax = latent && c->ssmax;
     bool normed = index && c->index.normed_input;
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
@@ -169,11 +170,11 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.ssmax_scaling.b", SP_ROLE_SMALL, ssmax, {heads}},
         {"self_attn.indexer.q_proj.weight",
          SP_ROLE_ATTENTION,
-         block,
+         queries,
          {n_index * index_dim, hidden}},
         {"self_attn.indexer.wk.weight", SP_ROLE_KEY_VALUE, index, {index_dim, hidden}},
         {"self_attn.indexer.k_norm.weight", SP_ROLE_NORM, index, {index_dim}},
-        {"self_attn.indexer.q_norm.weight", SP_ROLE_NORM, block, {index_dim}},
+        {"self_attn.indexer.q_norm.weight", SP_ROLE_NORM, queries, {index_dim}},
         {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, sum, {index_dim}},
         {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, sum, {n_index, hidden}},
         {"self_attn.indexer.pool_gate.weight", SP_ROLE_KEY_VALUE, pool, {index_dim, hidden}},
@@ -393,7 +394,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     return ADD(rows, (int)i);
 }
 
-/* Per-layer embeddings of Gemma 4, and the convolutions around sublayers of DFlash2. */
+/* Per-layer embeddings, streams, tables of n-grams, and convolutions around sublayers. */
 static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config *c, unsigned i,
                                  struct sp_err *err)
 {
@@ -401,7 +402,11 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
     const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
     const uint64_t n = c->n_streams;
     const uint64_t k = c->hyper.n_streams, mix = c->hyper.n_balance ? k * k : 0;
-    bool per_layer = width != 0, conv = taps != 0, altup = n != 0, hyper = k != 0;
+    const uint64_t rank = c->hyper.rank, all = k * hidden, dim = c->ngrams.dim;
+    bool per_layer = width != 0, conv = taps != 0, altup = n != 0, hyper = k && !rank;
+    bool gated = rank != 0, ngrams = c->layers[i].ngrams != 0;
+    const uint64_t grams = c->ngrams.n_parts * dim;
+    const uint64_t table = ngrams ? sp_ngram_rows(NULL, &c->ngrams, c->layers[i].ngrams) : 0;
     const struct row rows[] = {
         {"per_layer_input_gate.weight", SP_ROLE_MLP, per_layer, {width, hidden}},
         {"per_layer_projection.weight", SP_ROLE_MLP, per_layer, {hidden, width}},
@@ -420,6 +425,21 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
         {"mlp_streams.hc_fn", SP_ROLE_GATE, hyper, {2 * k + mix, k * hidden}},
         {"mlp_streams.hc_base", SP_ROLE_SMALL, hyper, {2 * k + mix}},
         {"mlp_streams.hc_scale", SP_ROLE_SMALL, hyper, {mix ? 3 : 2}},
+        {"attention_streams.hc_norm.weight", SP_ROLE_NORM, gated, {all}},
+        {"attention_streams.input_mix_weight_down.weight", SP_ROLE_ATTENTION, gated, {rank, all}},
+        {"attention_streams.input_mix_weight_up.weight", SP_ROLE_ATTENTION, gated, {all, rank}},
+        {"attention_streams.block_inject_weight.weight", SP_ROLE_GATE, gated, {k, all}},
+        {"mlp_streams.hc_norm.weight", SP_ROLE_NORM, gated, {all}},
+        {"mlp_streams.input_mix_weight_down.weight", SP_ROLE_MLP, gated, {rank, all}},
+        {"mlp_streams.input_mix_weight_up.weight", SP_ROLE_MLP, gated, {all, rank}},
+        {"mlp_streams.block_inject_weight.weight", SP_ROLE_GATE, gated, {k, all}},
+        {"ple.table.weight", SP_ROLE_EMBEDDING, ngrams, {table, dim}},
+        {"ple.key_proj.weight", SP_ROLE_MLP, ngrams, {all, grams}},
+        {"ple.value_proj.weight", SP_ROLE_MLP, ngrams, {hidden, grams}},
+        {"ple.norm_key.weight", SP_ROLE_NORM, ngrams, {all}},
+        {"ple.norm_query.weight", SP_ROLE_NORM, ngrams, {all}},
+        {"ple.norm_conv.weight", SP_ROLE_NORM, ngrams, {all}},
+        {"ple.conv1d.weight", SP_ROLE_SMALL, ngrams, {all, 1, c->ngrams.kernel}},
         {"attention_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
         {"attention_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
         {"mlp_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
@@ -490,7 +510,8 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
     bool embedding = !d->borrows_tables, per_layer = width != 0;
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
-    const uint64_t k = c->hyper.mean ? 0 : c->hyper.n_streams;
+    const uint64_t rank = c->hyper.rank, k = c->hyper.mean || rank ? 0 : c->hyper.n_streams;
+    const uint64_t streams = c->hyper.n_streams * hidden;
     const uint64_t looped = c->message_rank ? 2 * (uint64_t)c->n_looped : 0;
     const uint64_t positions = c->sinusoidal ? 0 : c->n_positions_table, types = c->n_token_types;
     bool affine = c->affine_residuals;
@@ -524,6 +545,9 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"streams.hc_head_fn", SP_ROLE_GATE, k != 0, {k, k * hidden}},
         {"streams.hc_head_base", SP_ROLE_SMALL, k != 0, {k}},
         {"streams.hc_head_scale", SP_ROLE_SMALL, k != 0, {1}},
+        {"streams.hc_norm.weight", SP_ROLE_NORM, rank != 0, {streams}},
+        {"streams.input_mix_weight_down.weight", SP_ROLE_MLP, rank != 0, {rank, streams}},
+        {"streams.input_mix_weight_up.weight", SP_ROLE_MLP, rank != 0, {streams, rank}},
         {"d2t", SP_ROLE_INDEX, d->maps_tokens, {head_rows}},
     };
 

@@ -174,8 +174,8 @@ static const char *norm_of(const struct sp_config *config, const struct sp_layer
     bool is_first = layer == config->layers;
 
     if (layer->stream_scales[0] != 0 || config->n_streams || sp_layer_has_block(layer) ||
-        layer->own_kv_inputs)
-        return NULL; /* others read the norm */
+        layer->own_kv_inputs || config->hyper.rank)
+        return NULL; /* others read the norm, or there is none */
     if (sp_is_among(matrix, mixer_inputs)) {
         if (layer->norms == SP_NORM_POST || layer->norms == SP_NORM_RESIDUAL) return NULL;
         if (layer->reads_pair || (config->first_unnormed && is_first)) return NULL;

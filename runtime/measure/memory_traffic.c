@@ -10,8 +10,8 @@ static uint64_t matrix_size(const struct sp_matrix *matrix)
     return (uint64_t)matrix->n_panels * matrix->panel_size;
 }
 
-/* All matrices of a stack of experts have the size of its first. Only one row of an embedding table
- * is read, less than a page. */
+/* All matrices of a stack of experts have the size of its first. Of tables whose rows
+ * are looked up little is read. */
 static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *model)
 {
     uint64_t size = 0;
@@ -22,6 +22,7 @@ static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *
     }
     for (unsigned i = 0; i < model->config.n_layers; i++) {
         const struct sp_layer *l = &model->layers[i];
+        size -= matrix_size(&l->ngrams.table);
         if (l->config->n_experts == 0) continue;
         size -= (matrix_size(&l->gate) + matrix_size(&l->up) + matrix_size(&l->down)) *
                 (l->config->n_experts - l->config->n_experts_used);
@@ -51,6 +52,7 @@ static double products_of_row(const struct sp_pack *pack, const struct sp_model 
     }
     for (unsigned i = 0; i < model->config.n_layers; i++) {
         const struct sp_layer *l = &model->layers[i];
+        n -= elements(&l->ngrams.table);
         if (l->config->n_experts == 0) continue;
         n -= (elements(&l->gate) + elements(&l->up) + elements(&l->down)) *
              (l->config->n_experts - l->config->n_experts_used);

@@ -78,7 +78,7 @@ static enum sp_status open_own_keys(struct sp_decoder *d, unsigned i, struct sp_
     /* A rank knows no slopes or other biases, no values of another size than keys, no choice of
      * keys, and no convolutions. */
     bool plain = config->alibi == 0 && config->value_scale == 1 && l->value_dim == 0 &&
-                 config->index.block == 0 && config->compressed.q_rank == 0 &&
+                 (config->index.top_k == 0 || config->latent.kv_rank) &&
                  config->n_residual_taps == 0 && config->rel_dim == 0;
 
     return sp_kv_open(&d->caches[i], plain ? d->backend->remote : NULL, &options, err);

@@ -13,6 +13,7 @@
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/mamba1.h"
+#include "runtime/model/ngrams.h"
 #include "runtime/model/per_layer.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/self_attention.h"
@@ -437,7 +438,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
         sp_block_attention_read_mixer(ws, l, job->n);
     else if (!l->config->reads_pair)
         sp_backend_rows(ws->backend, job->n, norm_row, job);
-    sp_gated_norm_run(ws, &l->input_gate, job->n);
+    sp_gated_norm_run(ws, &ws->hidden, &l->input_gate, job->n);
     if (ws->altup) sp_laurel_run(ws, l, job->n);
     sp_block_conv_before(ws, &l->attention_conv, job->n);
     run_mixers(job, layer);
@@ -471,7 +472,7 @@ static void run_mlp_sublayer(struct layer_job *job, unsigned layer)
     } else {
         sp_backend_rows(ws->backend, job->n, before_ffn(job), job);
     }
-    sp_gated_norm_run(ws, &l->ffn_gate, job->n);
+    sp_gated_norm_run(ws, &ws->hidden, &l->ffn_gate, job->n);
     sp_block_conv_before(ws, &l->ffn_conv, job->n);
     run_ffn(job);
     sp_block_conv_after(ws, &l->ffn_conv);
@@ -503,6 +504,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
     const struct sp_layer *l = job->layer;
 
     if (ws->altup) sp_altup_predict(ws, l, job->n);
+    if (l->config->ngrams) sp_ngrams_run(ws, layer, job->n);
     if (l->config->mixers) run_mixer_sublayer(job, layer);
     if (l->config->n_ffn && !sp_layer_has_block(l->config)) run_mlp_sublayer(job, layer);
     if (ws->hyper)

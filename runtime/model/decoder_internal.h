@@ -43,11 +43,13 @@ void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, unsigned
 /* Commits n_more of the other rows. */
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 
+enum { SP_NGRAMS_HISTORY = 1 };
+
 /* State of one layer with a recurrent mixer. */
 struct sp_recurrent {
     struct sp_head_state heads; /* of gated delta-rule and Mamba layers; else zero */
     /* Inputs of the convolution, or of k, v and the outputs of mixer and MLP, in that order, which
-     * the layer convolves (sp_config.n_residual_taps). */
+     * the layer convolves (sp_config.n_residual_taps); or of n-grams (ngrams.c). */
     struct sp_conv_history histories[SP_LAYER_CONVS];
 };
 

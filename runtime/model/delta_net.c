@@ -107,7 +107,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
     const struct sp_vector *vector = ws->backend->vector;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
     float *y = ws->heads.x + t * ws->heads.ld;
-    bool sigmoid = c->by_channel || c->lightning;
+    bool sigmoid = c->by_channel || c->lightning || c->sigmoid_gate;
 
     (void)worker;
     if (c->lightning) vector->rms_norm(out, out, w->norm, s->n_values, (float)SP_LATENT_EPS);

@@ -8,7 +8,9 @@
 
 enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    unsigned rank = ws->model->config.norm_gate_rank;
+    const struct sp_config *c = &ws->model->config;
+    unsigned rank = c->hyper.rank ? c->hyper.rank : c->norm_gate_rank;
+    size_t width = c->hyper.rank ? (size_t)c->hyper.n_streams * c->n_hidden : c->n_hidden;
     struct sp_gated_norm_scratch *s = NULL;
     enum sp_status st;
 
@@ -16,7 +18,8 @@ enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
     if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
     ws->gated_norm = s;
     if ((st = sp_arena_acts(&ws->memory, &s->low, ws->max_rows, rank, err))) return st;
-    return sp_arena_rows(&ws->memory, &s->gate, ws->max_rows, ws->ld_x, err);
+    s->ld = sp_matrix_ld(width);
+    return sp_arena_rows(&ws->memory, &s->gate, ws->max_rows, s->ld, err);
 }
 
 struct inner_job {
@@ -58,21 +61,23 @@ static void activate_row(void *context, size_t t, unsigned worker)
 
 static void gate_row(void *context, size_t t, unsigned worker)
 {
-    struct sp_workspace *ws = context;
+    const struct inner_job *job = context;
+    const struct sp_gated_norm_scratch *s = job->ws->gated_norm;
 
     (void)worker;
-    ws->backend->vector->sigmoid_mul(ws->hidden.x + t * ws->hidden.ld,
-                                     ws->gated_norm->gate + t * ws->ld_x,
-                                     ws->model->config.n_hidden);
+    job->ws->backend->vector->sigmoid_mul(job->rows->x + t * job->rows->ld, s->gate + t * s->ld,
+                                          job->n);
 }
 
-void sp_gated_norm_run(struct sp_workspace *ws, const struct sp_norm_gate_weights *w, size_t n)
+void sp_gated_norm_run(struct sp_workspace *ws, struct sp_acts *rows,
+                       const struct sp_norm_gate_weights *w, size_t n)
 {
     struct sp_gated_norm_scratch *s = ws->gated_norm;
+    struct inner_job job = {ws, rows, NULL, w->up.rows};
 
     if (w->down.rows == 0) return;
-    sp_backend_product(ws->backend, s->low.x, s->low.ld, &w->down, NULL, &ws->hidden, n);
+    sp_backend_product(ws->backend, s->low.x, s->low.ld, &w->down, NULL, rows, n);
     sp_backend_rows(ws->backend, n, activate_row, ws);
-    sp_backend_product(ws->backend, s->gate, ws->ld_x, &w->up, NULL, &s->low, n);
-    sp_backend_rows(ws->backend, n, gate_row, ws);
+    sp_backend_product(ws->backend, s->gate, s->ld, &w->up, NULL, &s->low, n);
+    sp_backend_rows(ws->backend, n, gate_row, &job);
 }

@@ -13,11 +13,17 @@
  *
  * The head reads likewise, or the mean. The sum of squares is double, so all instruction sets use
  * the same code.
+ *
+ * Gated streams (qwen4_exp in transformers 5.24), with n_i = RMSNorm(H_i) / k and flat(n):
+ *
+ *   a sublayer, or the head, reads sum_i sigmoid(up silu(down flat(n)))_i n_i
+ *   b = strength sigmoid(W flat(n)) is the weight of what it writes
  */
 #include "runtime/model/hyper.h"
 
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
+#include "runtime/model/gated_norm.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -25,6 +31,7 @@
 
 struct sp_hyper_scratch {
     struct sp_acts streams; /* [max_rows][k H], the streams of a row one after another */
+    struct sp_acts normed;  /* the same of gated streams, normed */
     float *mix;             /* [max_rows][ld_mix]: m, which becomes a, b and C */
     size_t ld_mix;
 };
@@ -41,6 +48,10 @@ enum sp_status sp_hyper_open(struct sp_workspace *ws, struct sp_err *err)
     ws->hyper = s;
     s->ld_mix = sp_matrix_ld(2 * k + k * k);
     if ((st = sp_arena_rows(&ws->memory, &s->mix, ws->max_rows, s->ld_mix, err))) return st;
+    if (config->hyper.rank) {
+        st = sp_arena_acts(&ws->memory, &s->normed, ws->max_rows, k * config->n_hidden, err);
+        if (st) return st;
+    }
     return sp_arena_acts(&ws->memory, &s->streams, ws->max_rows, k * config->n_hidden, err);
 }
 
@@ -49,7 +60,7 @@ struct hyper_job {
     const struct sp_hyper_weights *w;
 };
 
-static float *streams_of(const struct sp_workspace *ws, size_t t)
+float *sp_hyper_streams(const struct sp_workspace *ws, size_t t)
 {
     return ws->hyper->streams.x + t * ws->hyper->streams.ld;
 }
@@ -61,7 +72,7 @@ static void begin_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     for (size_t i = 0; i < ws->model->config.hyper.n_streams; i++)
-        memcpy(streams_of(ws, t) + i * n, ws->x + t * ws->ld_x, n * sizeof *ws->x);
+        memcpy(sp_hyper_streams(ws, t) + i * n, ws->x + t * ws->ld_x, n * sizeof *ws->x);
 }
 
 void sp_hyper_begin(struct sp_workspace *ws, size_t n)
@@ -111,7 +122,7 @@ static void read_row(void *context, size_t t, unsigned worker)
     struct sp_workspace *ws = job->ws;
     const struct sp_config *config = &ws->model->config;
     const struct sp_hyper_config *c = &config->hyper;
-    const float *streams = streams_of(ws, t);
+    const float *streams = sp_hyper_streams(ws, t);
     float *m = ws->hyper->mix + t * ws->hyper->ld_mix, *x = ws->x + t * ws->ld_x, factor;
     size_t n = config->n_hidden, k = c->n_streams;
     double sum = 0;
@@ -133,30 +144,48 @@ static void read_row(void *context, size_t t, unsigned worker)
         ws->backend->vector->fma(x, streams + i * n, m[i], n);
 }
 
-/* The head without weights. */
-static void mean_row(void *context, size_t t, unsigned worker)
+/* Sums the streams: gated ones, or by equal weights. Of gated ones m becomes b. */
+static void sum_row(void *context, size_t t, unsigned worker)
 {
-    struct sp_workspace *ws = context;
-    size_t n = ws->model->config.n_hidden, k = ws->model->config.hyper.n_streams;
-    float *x = ws->x + t * ws->ld_x;
+    const struct hyper_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_hyper_config *c = &ws->model->config.hyper;
+    const struct sp_acts *from = c->rank ? &ws->hyper->normed : &ws->hyper->streams;
+    float *m = ws->hyper->mix + t * ws->hyper->ld_mix, *x = ws->x + t * ws->ld_x;
+    float factor = c->rank ? 1 : 1.0f / (float)c->n_streams;
+    size_t n = ws->model->config.n_hidden, k = c->n_streams;
 
     (void)worker;
     memset(x, 0, n * sizeof *x);
-    for (size_t i = 0; i < k; i++)
-        ws->backend->vector->fma(x, streams_of(ws, t) + i * n, 1.0f / (float)k, n);
+    for (size_t i = 0; i < k; i++) {
+        ws->backend->vector->fma(x, from->x + t * from->ld + i * n, factor, n);
+        if (c->rank) m[k + i] = (float)c->strength * sp_sigmoidf(m[i]);
+    }
+}
+
+static void norm_streams(void *context, size_t t, unsigned worker)
+{
+    const struct hyper_job *job = context;
+    const struct sp_config *c = &job->ws->model->config;
+    const struct sp_acts *normed = &job->ws->hyper->normed;
+
+    (void)worker;
+    for (size_t i = 0; i < normed->cols; i += c->n_hidden)
+        job->ws->backend->vector->rms_norm(normed->x + t * normed->ld + i,
+                                           sp_hyper_streams(job->ws, t) + i, job->w->norm + i,
+                                           c->n_hidden, (float)c->norm_eps);
 }
 
 void sp_hyper_read(struct sp_workspace *ws, const struct sp_hyper_weights *w, size_t n)
 {
     struct hyper_job job = {ws, w};
     struct sp_product mix = {.w = &w->fn, .y = ws->hyper->mix, .ldy = ws->hyper->ld_mix};
+    struct sp_acts *read = w->norm ? &ws->hyper->normed : &ws->hyper->streams;
 
-    if (w->fn.rows == 0) {
-        sp_backend_rows(ws->backend, n, mean_row, ws);
-        return;
-    }
-    sp_backend_multiply(ws->backend, &mix, 1, &ws->hyper->streams, n);
-    sp_backend_rows(ws->backend, n, read_row, &job);
+    if (w->norm) sp_backend_rows(ws->backend, n, norm_streams, &job);
+    if (w->fn.rows) sp_backend_multiply(ws->backend, &mix, 1, read, n);
+    sp_gated_norm_run(ws, read, &w->gate, n);
+    sp_backend_rows(ws->backend, n, w->norm || w->fn.rows == 0 ? sum_row : read_row, &job);
 }
 
 /* H_i = sum_j C_ji H_j */
@@ -179,9 +208,10 @@ static void write_row(void *context, size_t t, unsigned worker)
     size_t n = ws->model->config.n_hidden, k = ws->model->config.hyper.n_streams;
 
     (void)worker;
-    if (ws->model->config.hyper.n_balance) mix_streams(streams_of(ws, t), b + 2 * k, k, n);
+    if (ws->model->config.hyper.n_balance) mix_streams(sp_hyper_streams(ws, t), b + 2 * k, k, n);
     for (size_t i = 0; i < k; i++)
-        ws->backend->vector->fma(streams_of(ws, t) + i * n, ws->y + t * ws->ld_x, b[k + i], n);
+        ws->backend->vector->fma(sp_hyper_streams(ws, t) + i * n, ws->y + t * ws->ld_x, b[k + i],
+                                 n);
 }
 
 void sp_hyper_write(struct sp_workspace *ws, size_t n)

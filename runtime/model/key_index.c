@@ -16,6 +16,9 @@
  * behind the last full pool. The cache has k and the gate of a token as its value, and the key of
  * its pool as the key of the pool's last token.
  *
+ * Pools of qwen4_exp have the norm of the mean of k_j as their key, rotated as the first token of
+ * the pool; heads have no weights, and q is made of the row's input and normed.
+ *
  * With blocks of n tokens (minimax_m3_vl in transformers 5.24) each head of the index chooses for
  * heads of keys and values of its own, by scores q_h . k_s, q and k normed. The score of a block is
  * that of its best key before the row, and the last blocks count as best. The block of the row
@@ -29,6 +32,7 @@
 #include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/latent_attention.h"
+#include "runtime/model/rope.h"
 #include "runtime/vector/fmath.h"
 #include "quantize/types/float_cast.h"
 
@@ -45,7 +49,8 @@ enum sp_status sp_key_index_open_cache(struct sp_kv *cache, const struct sp_deco
                                        struct sp_err *err)
 {
     const struct sp_index_config *c = &d->model->config.index;
-    struct sp_kv_shape shape = {1, c->head_dim, c->pool ? 2 * c->head_dim : 1};
+    unsigned parts = c->pool ? c->head_dim * (c->mean ? 1 : 2) : 1; /* of a key of a pool */
+    struct sp_kv_shape shape = {1, c->head_dim, parts};
 
     return sp_kv_init(cache, type_of_cache(d), shape, d->options.n_positions, 0,
                       d->options.max_rows, err);
@@ -56,7 +61,8 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
 {
     const struct sp_config *config = &ws->model->config;
     const struct sp_index_config *c = &config->index;
-    const struct sp_layer_config *l = &config->layers[0];
+    const struct sp_layer_config *l =
+        &config->layers[sp_config_first_layer(config, SP_MIXER_ATTENTION)];
     struct sp_kv_shape shape = {1, config->latent.kv_rank + config->latent.rope_dim,
                                 config->latent.kv_rank};
     size_t n_heads = c->n_heads, n_threads = sp_pool_n_threads(ws->backend->pool);
@@ -74,12 +80,13 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     s->ld_weights = sp_matrix_ld(n_heads);
     s->ld_scores = sp_matrix_ld(sp_round_up(ws->n_positions, SP_SPAN));
     s->n_choices = c->block ? n_heads : 1;
-    if (c->block)
+    if (config->latent.kv_rank == 0)
         shape = (struct sp_kv_shape){l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
     if ((st = sp_arena_rows(&ws->memory, &s->q, rows, s->ld_q, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->k, rows, s->ld_k, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->weights, rows, s->ld_weights, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->pool_key, 1, s->ld_k, err))) return st;
+    if ((st = sp_arena_rows(&ws->memory, &s->angles, 1, c->head_dim, err))) return st;
     if ((st = sp_new_aligned(&s->queries, n_heads, sp_query_size(c->head_dim), err))) return st;
     if ((st = sp_arena_keep(&ws->memory, s->queries, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &s->head_scores, n_threads * n_heads, SP_SPAN, err)))
@@ -99,6 +106,7 @@ struct index_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
     const struct sp_kv *cache; /* of the index keys of the current sequence */
+    const float *frequencies;  /* of the rotation of that sequence */
     size_t t, n_keys;          /* the current row, and the keys that it sees */
 };
 
@@ -123,22 +131,22 @@ static void prepare_row(void *context, size_t t, unsigned worker)
     const struct sp_key_index_scratch *s = job->ws->key_index;
     const struct sp_index_weights *w = &job->layer->index;
     const struct sp_vector *vector = job->ws->backend->vector;
-    float *k = s->k + t * s->ld_k, ln = (float)sp_log((double)job->ws->positions[t] + 1);
+    float *k = s->k + t * s->ld_k, *weights = s->weights + t * s->ld_weights;
+    float ln = (float)sp_log((double)job->ws->positions[t] + 1);
 
     (void)worker;
     if (w->k_norm_bias) sp_center(k, k, c->head_dim);
-    vector->rms_norm(k, k, w->k_norm, c->head_dim, (float)c->norm_eps);
+    if (!c->mean) vector->rms_norm(k, k, w->k_norm, c->head_dim, (float)c->norm_eps);
     if (w->k_norm_bias) vector->add(k, w->k_norm_bias, c->head_dim);
-    rotate(job, t, k);
+    if (!c->mean) rotate(job, t, k);
     for (size_t h = 0; h < c->n_heads; h++) {
         float *q = s->q + t * s->ld_q + h * c->head_dim;
         if (w->q_norm) vector->rms_norm(q, q, w->q_norm, c->head_dim, (float)c->norm_eps);
         if (w->ssmax.scale)
             vector->scale(q, w->ssmax.scale[h] * ln + w->ssmax.bias[h], c->head_dim);
         rotate(job, t, q);
+        weights[h] = c->mean ? 1 : weights[h] * (float)(1 / sqrt((double)c->n_heads));
     }
-    vector->scale(s->weights + t * s->ld_weights, (float)(1 / sqrt((double)c->n_heads)),
-                  c->n_heads);
 }
 
 /* Norms row t of the layer's input, of which queries are made. */
@@ -163,8 +171,12 @@ static void norm_input(void *context, size_t t, unsigned worker)
 /* key = the key of the pool that ends at `pos`. */
 static void make_pool_key(float *key, const struct index_job *job, size_t pos)
 {
-    const struct sp_index_config *c = &job->ws->model->config.index;
+    const struct sp_config *config = &job->ws->model->config;
+    const struct sp_index_config *c = &config->index;
+    const struct sp_rope *rope = &config->ropes[0];
+    const struct sp_vector *vector = job->ws->backend->vector;
     const float *bias = job->layer->index.pool_bias;
+    float *cos = job->ws->key_index->angles, *sin = cos + rope->n_rot / 2;
 
     for (size_t d = 0; d < c->head_dim; d++) {
         float max = -INFINITY, sum = 0;
@@ -172,8 +184,9 @@ static void make_pool_key(float *key, const struct index_job *job, size_t pos)
         for (int step = 0; step < 2; step++) {
             for (size_t j = 0; j < c->pool; j++) {
                 size_t at = pos + 1 - c->pool + j;
-                float gate = sp_kv_value_number(job->cache, at, c->head_dim + d);
-                gate += bias[j * c->head_dim + d];
+                float gate = c->mean ? 0
+                                     : sp_kv_value_number(job->cache, at, c->head_dim + d) +
+                                           bias[j * c->head_dim + d];
                 if (step == 0) max = gate > max ? gate : max;
                 if (step == 0) continue;
                 sum += sp_expf(gate - max);
@@ -182,6 +195,10 @@ static void make_pool_key(float *key, const struct index_job *job, size_t pos)
         }
         key[d] /= sum;
     }
+    if (!c->mean) return;
+    vector->rms_norm(key, key, job->layer->index.k_norm, c->head_dim, (float)c->norm_eps);
+    sp_rope_row(cos, sin, job->frequencies, rope->n_rot / 2, rope->amplitude, pos + 1 - c->pool);
+    vector->rope(key, cos, sin, rope->n_rot);
 }
 
 static void store_pools(const struct index_job *job, struct sp_kv *cache, size_t first, size_t n)
@@ -343,6 +360,7 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
         const float *k = s->k + first * s->ld_k;
         sp_kv_put_head(cache, ws->backend->vector, 0, seq->pos, seq->n, k, k, s->ld_k);
         job.cache = cache;
+        job.frequencies = seq->decoder->frequencies[0];
         store_pools(&job, cache, first, seq->n);
         for (size_t t = first; t < first + seq->n; t++)
             choose_row(&job, t, ws->positions[t] + 1);

@@ -11,6 +11,7 @@ struct sp_key_index_scratch {
     float *q, *k, *weights; /* [max_rows][ld_q], [max_rows][ld_k], [max_rows][ld_weights] */
     size_t ld_q, ld_k, ld_weights;
     float *pool_key;    /* [head_dim] */
+    float *angles;      /* [head_dim] cosines and sines of a pool */
     uint8_t *queries;   /* [n_heads] of one row, prepared */
     float *head_scores; /* [threads][n_heads][SP_SPAN] */
     size_t n_choices;   /* of a row: one, or one for each head of the index (blocks) */

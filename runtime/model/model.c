@@ -8,6 +8,7 @@
 #include "quantize/types/float_cast.h"
 #include "runtime/model/rope.h"
 #include "runtime/vector/fmath.h"
+#include "runtime/vector/rng.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -522,11 +523,39 @@ static void bind_altup(struct binder *b, struct sp_layer *l, unsigned i)
     if (l->config->sparsity > 0) w->cutoff = (float)normal_quantile(l->config->sparsity);
 }
 
-static void bind_hyper(struct binder *b, struct sp_hyper_weights *w, const char *name, unsigned i)
+static void bind_hyper(struct binder *b, struct sp_hyper_weights *w, const char *streams,
+                       const char *name, unsigned i)
 {
+    size_t k = b->model->config.hyper.n_streams;
+
     bind_matrix(b, &w->fn, join(name, "fn").text, i);
     w->base = bind_bias(b, join(name, "base").text, i);
     w->scale = bind_bias(b, join(name, "scale").text, i);
+    bind_matrix(b, &w->fn, join(streams, "block_inject_weight.weight").text, i);
+    bind_matrix(b, &w->gate.down, join(streams, "input_mix_weight_down.weight").text, i);
+    bind_matrix(b, &w->gate.up, join(streams, "input_mix_weight_up.weight").text, i);
+    w->norm = bind_scaled(b, join(streams, "hc_norm.weight").text, i, k * b->model->config.n_hidden,
+                          1.0 / (double)k);
+}
+
+static void bind_ngrams(struct binder *b, struct sp_ngram_weights *w, unsigned i)
+{
+    const struct sp_config *c = &b->model->config;
+    unsigned table = c->layers[i].ngrams;
+    uint64_t half = (UINT64_MAX >> 1) / c->n_vocab / 2;
+
+    if (table == 0) return;
+    bind_matrix(b, &w->table, "@ple.table.weight", i);
+    bind_matrix(b, &w->key, "@ple.key_proj.weight", i);
+    bind_matrix(b, &w->value, "@ple.value_proj.weight", i);
+    w->key_norm = bind_norm(b, "@ple.norm_key.weight", i);
+    w->query_norm = bind_norm(b, "@ple.norm_query.weight", i);
+    w->conv_norm = bind_norm(b, "@ple.norm_conv.weight", i);
+    w->taps = bind_taps(b, "@ple.conv1d.weight", i, (size_t)c->hyper.n_streams * c->n_hidden,
+                        c->ngrams.kernel);
+    (void)sp_ngram_rows(w->rows, &c->ngrams, table);
+    for (unsigned k = 0; k < c->ngrams.longest; k++)
+        w->factors[k] = 2 * (sp_rng_bits(c->ngrams.seed + 10007 * (table - 1), k + 1) % half) + 1;
 }
 
 static void bind_streams(struct binder *b, struct sp_model *m)
@@ -739,8 +768,9 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     set_limits(&b->model->config, l);
     bind_per_layer(b, l, i);
     if (b->model->config.n_streams) bind_altup(b, l, i);
-    bind_hyper(b, &l->hyper[0], "@attention_streams.hc_", i);
-    bind_hyper(b, &l->hyper[1], "@mlp_streams.hc_", i);
+    bind_hyper(b, &l->hyper[0], "@attention_streams.", "@attention_streams.hc_", i);
+    bind_hyper(b, &l->hyper[1], "@mlp_streams.", "@mlp_streams.hc_", i);
+    bind_ngrams(b, &l->ngrams, i);
     bind_convolutions(b, l, i);
     bind_affine(b, &l->affine[0][0], "@post_attention_residual_scale.hidden_states", i);
     bind_affine(b, &l->affine[0][1], "@post_attention_residual_scale.residual", i);
@@ -887,7 +917,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     bind_dspark(&b, &m->dspark);
     bind_pooling(&b, m);
     bind_streams(&b, m);
-    bind_hyper(&b, &m->hyper, "streams.hc_head_", 0);
+    bind_hyper(&b, &m->hyper, "streams.", "streams.hc_head_", 0);
     return b.status;
 }
 

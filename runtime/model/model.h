@@ -165,6 +165,19 @@ struct sp_altup_weights {
 struct sp_hyper_weights {
     struct sp_matrix fn;       /* [2 k, or 2 k + k^2, k H]; of the head: [k, k H], or empty */
     const float *base, *scale; /* [rows of fn], [3], [2] or [1] */
+    /* If streams are gated, in place of these: fn is [k, k H], or empty. */
+    const float *norm;                /* [k H], divided by k */
+    struct sp_norm_gate_weights gate; /* [rank, k H], [k H, rank] */
+};
+
+/* Embeddings of n-grams (struct sp_ngram_config), for k streams. */
+struct sp_ngram_weights {
+    struct sp_matrix table;      /* [rows of all parts, dims of a head], or empty */
+    struct sp_matrix key, value; /* [k H, width], [H, width] */
+    const float *key_norm, *query_norm, *conv_norm; /* [k H] */
+    const float *taps;                              /* [kernel][k H] */
+    uint64_t factors[SP_MAX_NGRAM];                 /* of the tokens of an n-gram, the last first */
+    unsigned rows[SP_MAX_NGRAM_PARTS];              /* of each part */
 };
 
 /* x becomes (x + bias) * scale; NULL: it stays. */
@@ -246,11 +259,12 @@ struct sp_layer {
     const float *per_layer_post;     /* [H] */
     struct sp_altup_weights altup;
     struct sp_hyper_weights hyper[2]; /* of the mixer, of the MLP */
-    float scalar;                     /* multiplies the residual stream after the layer; 1: none */
-    struct sp_router_mlp router_mlp;  /* before the router, or empty */
-    struct sp_matrix router;          /* [n_experts, H, or routing.n_hidden] */
-    const float *router_bias;         /* [n_experts] */
-    const float *router_correction;   /* [n_experts] added to scores for the selection alone */
+    struct sp_ngram_weights ngrams;
+    float scalar;                    /* multiplies the residual stream after the layer; 1: none */
+    struct sp_router_mlp router_mlp; /* before the router, or empty */
+    struct sp_matrix router;         /* [n_experts, H, or routing.n_hidden] */
+    const float *router_bias;        /* [n_experts] */
+    const float *router_correction;  /* [n_experts] added to scores for the selection alone */
     const float *token_experts; /* [n_vocab][n_experts_used] the experts of each token, or NULL */
 };
 

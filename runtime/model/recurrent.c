@@ -126,6 +126,13 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
         st = open_layers(d, SP_MIXER_CCA, NULL, d->workspace->cca->n_before,
                          d->workspace->cca->width, err);
     }
+    for (unsigned i = 0; !st && i < config->n_layers; i++) {
+        if (config->layers[i].ngrams == 0) continue;
+        st = sp_conv_history_init(&d->recurrent[i].histories[SP_NGRAMS_HISTORY], &d->memory,
+                                  (config->ngrams.kernel - 1) * config->ngrams.longest,
+                                  d->options.max_logit_rows,
+                                  (size_t)config->hyper.n_streams * config->n_hidden + 1, err);
+    }
     return st;
 }
 

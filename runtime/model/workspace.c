@@ -14,6 +14,7 @@
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/mamba1.h"
+#include "runtime/model/ngrams.h"
 #include "runtime/model/per_layer.h"
 #include "runtime/model/short_conv.h"
 
@@ -201,6 +202,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, enum sp_cache_type cach
     if ((st = sp_altup_open(ws, err))) return st;
     if ((st = sp_hyper_open(ws, err))) return st;
     if ((st = sp_block_attention_open(ws, err))) return st;
+    if ((st = sp_ngrams_open(ws, err))) return st;
     if ((st = sp_block_conv_open(ws, err))) return st;
     if ((st = sp_arena_rows(&ws->memory, &ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q,
                             err)))

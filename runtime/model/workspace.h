@@ -120,6 +120,7 @@ struct sp_workspace {
     struct sp_altup_scratch *altup;
     struct sp_hyper_scratch *hyper;
     struct sp_block_attention_scratch *block_attention;
+    struct sp_ngrams_scratch *ngrams;
     struct sp_per_layer_scratch *per_layer;
     struct sp_block_conv_scratch *block_conv;
     struct sp_lora_rows *lora; /* NULL: sequences have no adapters */

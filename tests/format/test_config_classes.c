@@ -338,6 +338,13 @@ TEST(refusals)
         {"{\"model_type\": \"mistral_large4_text\", \"num_hidden_layers\": 2, "
          "\"kv_source_layers\": [1, 1]}",
          "kv_source_layers[0] is not the last layer of its kind that others name"},
+        {"{\"model_type\": \"qwen4_exp_text\", \"indexer_n_heads\": 4}",
+         "one of indexer_n_heads, indexer_kv_heads, indexer_head_dim, indexer_budget and "
+         "indexer_compress_ratio is missing, or the fourth no multiple of the last"},
+        {"{\"model_type\": \"qwen4_exp_text\", \"ple_layer_ids\": [4]}",
+         "ple_layer_ids[0] is not the next of up to 16 linear_attention layers"},
+        {"{\"model_type\": \"qwen4_exp_text\", \"ple_layer_ids\": [3]}",
+         "eos_token_id is not a token, which ple_layer_ids needs"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -78,6 +78,23 @@ TEST(dots3_note)
     assert_true(c->layers[2].unindexed && !c->layers[5].unindexed);
 }
 
+/* Tables of n-grams are numbered by layer; their parts have the primes from 40 on. */
+TEST(qwen4_exp)
+{
+    unsigned rows[SP_MAX_NGRAM_PARTS];
+    struct sp_config *c = config_parsed(
+        "{\"model_type\": \"qwen4_exp_text\", \"eos_token_id\": [7, 8], \"heads_per_ngram\": 2, "
+        "\"ngram_vocab_size_base\": 40, \"ple_layer_ids\": [1, 3], "
+        "\"output_gate_type\": \"sigmoid\", \"make_ngram_vocab_size_divisible_by\": 16}");
+
+    config_assert_numbers(c->layers[0].ngrams, 1, c->layers[1].ngrams, 0, c->layers[2].ngrams, 2,
+                          c->ngrams.separator, 7);
+    assert_int_equal(sp_ngram_rows(rows, &c->ngrams, 1), 192);
+    assert_int_equal(sp_ngram_rows(rows, &c->ngrams, 2), 272);
+    config_assert_numbers(rows[0], 59, rows[1], 61, rows[2], 67, rows[3], 71);
+    assert_true(c->delta.sigmoid_gate && c->index.top_k == 0);
+}
+
 /* A config of the first releases, without layer_types and rope_parameters. */
 TEST(modernbert)
 {

@@ -1,6 +1,10 @@
-/* Qwen2 and Qwen3, also inside Qwen-VL, Qwen3-Next and Qwen3.5. The last two mix gated delta-rule
- * layers with attention whose output is gated. */
+/* Qwen2 and Qwen3, also inside Qwen-VL, Qwen3-Next, Qwen3.5 and Qwen4. The last three mix gated
+ * delta-rule layers with attention whose output is gated. */
+#include "format/config/config_text.h"
 #include "format/family/families/families.h"
+#include "format/family/family_parts.h"
+
+#include <string.h>
 
 static const struct sp_alias gated_query_aliases[] = {
     {"self_attn.q_proj.weight", NULL, sp_layout_query_gate, 0},
@@ -62,6 +66,148 @@ static const struct sp_alias qwen3_vl_aliases[] = {
     {0},
 };
 
+/* ---- Qwen4: streams, an index, and tables of n-grams ---- */
+
+/* The rows of the queries and then of the key; parts 0, 1. */
+static enum sp_status layout_index(const struct sp_alias_source *s)
+{
+    const struct sp_index_config *c = &s->match->config->index;
+    const uint64_t *own = s->spec->shape, queries = (uint64_t)c->n_heads * c->head_dim;
+    const uint64_t shape[] = {queries + c->head_dim, own[1]};
+
+    return sp_tensor_match_take(s, shape, 2, sp_rows(s->part ? queries : 0, own[0], own[1]));
+}
+
+/* Numbered tensors of equal parts of the rows; the last one may have fewer. */
+static enum sp_status layout_shards(const struct sp_alias_source *s)
+{
+    uint64_t n_rows = s->spec->shape[0], n = s->match->config->ngrams.n_shards, most;
+    uint64_t shape[] = {0, s->spec->shape[1]};
+    struct sp_alias_source one = *s;
+    char name[SP_SOURCE_NAME];
+    enum sp_status st = SP_OK;
+
+    one.name = name;
+    most = (n_rows + n - 1) / n;
+    for (unsigned i = 0; st == SP_OK && i * most < n_rows; i++) {
+        shape[0] = n_rows - i * most < most ? n_rows - i * most : most;
+        sp_layout_numbered_name(name, sizeof name, s->name, i);
+        st = sp_tensor_match_take(&one, shape, 2, sp_rows(0, shape[0], shape[1]));
+    }
+    return st;
+}
+
+static const struct sp_alias qwen4_aliases[] = {
+    {"streams.*", "hyper_connection_mixer.*", NULL, 0},
+    {"attention_streams.*", "attn_hyper_connection.*", NULL, 0},
+    {"mlp_streams.*", "mlp_hyper_connection.*", NULL, 0},
+    {"self_attn.indexer.q_proj.weight", "self_attn.indexer.index_qk_proj.weight", layout_index, 0},
+    {"self_attn.indexer.wk.weight", "self_attn.indexer.index_qk_proj.weight", layout_index, 1},
+    {"self_attn.indexer.q_norm.weight", "self_attn.indexer.q_layernorm.weight", NULL, 0},
+    {"self_attn.indexer.k_norm.weight", "self_attn.indexer.k_layernorm.weight", NULL, 0},
+    {"ple.table.weight", "ple.ple_embedding.ngram_embedding.shard_%u.weight", layout_shards, 0},
+    {0},
+};
+
+/* Without any of its keys there is no index. */
+static enum sp_status read_qwen4_index(struct sp_config *c, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    struct sp_index_config x = {.mean = true, .norm_eps = c->norm_eps};
+    unsigned n_keys = 0;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(t, "indexer_n_heads", 1, SP_CAP_HEADS, &x.n_heads, err)) ||
+        (st = sp_text_unsigned(t, "indexer_kv_heads", 1, 1, &n_keys, err)) ||
+        (st = sp_text_unsigned(t, "indexer_head_dim", c->ropes[0].n_rot, 512, &x.head_dim, err)) ||
+        (st = sp_text_unsigned(t, "indexer_budget", 1, SP_CAP_POSITIONS, &x.top_k, err)) ||
+        (st = sp_text_unsigned(t, "indexer_compress_ratio", 1, 65536, &x.pool, err)))
+        return st;
+    if (x.n_heads && n_keys && x.head_dim && x.pool && x.top_k && x.top_k % x.pool == 0) {
+        if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) c->index = x;
+        return SP_OK;
+    }
+    if (!x.n_heads && !n_keys && !x.head_dim && !x.pool && !x.top_k) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "one of indexer_n_heads, indexer_kv_heads, indexer_head_dim, indexer_budget and "
+                   "indexer_compress_ratio is missing, or the fourth no multiple of the last");
+}
+
+/* Numbers the layers that have a table of n-grams, which are listed from 1. */
+static enum sp_status find_tables(struct sp_config *c, const struct sp_json *list,
+                                  struct sp_err *err)
+{
+    int64_t before = 0, v;
+
+    for (unsigned i = 0; i < sp_json_len(list); i++, before = v) {
+        if (i == SP_MAX_NGRAM_TABLES || !sp_json_to_i64(sp_json_at(list, i), &v) || v <= before ||
+            v > c->n_layers || !(c->layers[v - 1].mixers & SP_MIXER_DELTA_NET)) {
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "ple_layer_ids[%u] is not the next of up to %d linear_attention layers",
+                           i, SP_MAX_NGRAM_TABLES);
+        }
+        c->layers[v - 1].ngrams = i + 1;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_ngrams(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    struct sp_ngram_config n = {
+        .longest = 3, .kernel = 4, .least_rows = 20000000, .multiple = 128, .n_shards = 512};
+    const struct sp_json *list = sp_text_get(t, "ple_layer_ids"), *end;
+    unsigned n_heads = 8, width = c->n_hidden;
+    int64_t seed = 1234, separator = -1;
+    enum sp_status st;
+
+    if ((st = find_tables(c, list, err)) ||
+        (st = sp_text_unsigned(t, "ngram_size", 2, SP_MAX_NGRAM, &n.longest, err)) ||
+        (st = sp_text_unsigned(t, "heads_per_ngram", 1, SP_MAX_NGRAM_PARTS, &n_heads, err)) ||
+        (st = sp_text_unsigned(t, "ple_embed_dim", 1, SP_CAP_WIDTH, &width, err)) ||
+        (st = sp_text_unsigned(t, "ple_conv_kernel_size", 2, 64, &n.kernel, err)) ||
+        (st = sp_text_unsigned(t, "ngram_vocab_size_base", 1, 1 << 28, &n.least_rows, err)) ||
+        (st = sp_text_unsigned(t, "make_ngram_vocab_size_divisible_by", 1, 1 << 20, &n.multiple,
+                               err)) ||
+        (st = sp_text_unsigned(t, "split_ngram_parts", 1, 65536, &n.n_shards, err)) ||
+        (st = sp_text_i64(t, "seed", INT64_MIN, INT64_MAX, &seed, err)))
+        return st;
+    if (sp_json_len(list) == 0) return SP_OK;
+    end = sp_text_get(t, "eos_token_id");
+    if (sp_json_kind(end) == SP_JSON_ARRAY) end = sp_json_at(end, 0);
+    if (!sp_json_to_i64(end, &separator) || separator < 0 || separator >= c->n_vocab)
+        return sp_fail(err, SP_E_INPUT, "eos_token_id is not a token, which ple_layer_ids needs");
+    n.n_parts = (n.longest - 1) * n_heads;
+    n.dim = width / n.n_parts;
+    n.separator = (unsigned)separator;
+    n.seed = (uint64_t)seed;
+    c->ngrams = n;
+    if (n.n_parts <= SP_MAX_NGRAM_PARTS && n.n_parts * n.dim == width) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide "
+                   "ple_embed_dim %u",
+                   n.n_parts, SP_MAX_NGRAM_PARTS, width);
+}
+
+static enum sp_status read_qwen4(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const char *gate = "silu";
+    enum sp_status st;
+
+    (void)sizes;
+    c->draft.unnormed = true;
+    c->hyper = (struct sp_hyper_config){.n_streams = 4, .strength = 2, .rank = 320};
+    if ((st = sp_text_unsigned(t, "hc_count", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
+        (st = sp_text_unsigned(t, "hc_lowrank", 1, SP_CAP_WIDTH, &c->hyper.rank, err)) ||
+        (st = sp_text_string(t, "output_gate_type", &gate, err)) ||
+        (st = read_qwen4_index(c, t, err)) || (st = read_ngrams(c, t, err)))
+        return st;
+    c->delta.sigmoid_gate = strcmp(gate, "sigmoid") == 0;
+    if (c->delta.sigmoid_gate || strcmp(gate, "silu") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "output_gate_type \"%s\" is not supported", gate);
+}
+
 /* The text models of Qwen2-VL and Qwen2.5-VL. */
 #define QWEN2_VL                                                                                   \
     .sizes = {152064, 8192, 29568, 80, 64, 8, 0, 32768, 0}, .norm_eps = 1e-5, .theta = 1e6,        \
@@ -69,9 +215,10 @@ static const struct sp_alias qwen3_vl_aliases[] = {
     .qkv_bias = SP_BIAS_ALWAYS, .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_NEVER,                \
     .reads = {.layer_types = true}
 
-#define QWEN3_NEXT_LAYERS                                                                          \
-    .qk_norm = SP_QK_HEADS, .norm_shifted = true, .partial_rotary = 0.25, .delta_layers = true,    \
-    .mlp_bias = SP_BIAS_NEVER, .output_gate = true, .gate_in_query = true, .prediction_head = true
+#define QWEN_DELTA_LAYERS                                                                          \
+    .qk_norm = SP_QK_HEADS, .norm_shifted = true, .delta_layers = true, .mlp_bias = SP_BIAS_NEVER, \
+    .output_gate = true, .gate_in_query = true
+#define QWEN3_NEXT_LAYERS QWEN_DELTA_LAYERS, .partial_rotary = 0.25, .prediction_head = true
 #define DELTA_GGUF .members = delta_members, .names = delta_names, .sizes_per_layer = true
 
 const struct sp_family sp_families_qwen[] = {
@@ -206,6 +353,22 @@ const struct sp_family sp_families_qwen[] = {
         .reads = {.layer_types = true, .experts = true},
         .aliases = {gated_query_aliases, sp_aliases_experts},
         .gguf = {.archs = {{.name = "qwen35moe"}}, DELTA_GGUF, .v_heads_tiled = true},
+    },
+    {
+        .name = "qwen4_exp_text",
+        .architecture = "Qwen4ExpForCausalLM",
+        .sizes = {248320, 2048, 512, 40, 16, 2, 256, 32768, 0},
+        QWEN_DELTA_LAYERS,
+        .partial_rotary = 1,
+        .own_types = "indexed_attention",
+        .expert_keys = {.parallel_width = "shared_expert_intermediate_size"},
+        SP_EXPERT_SIZES(512, 10, 512, 0, 0),
+        .n_shared_ffn = 512,
+        .shared_gate = true,
+        .routing = {.norm = true},
+        .reads = {.layer_types = true, .experts = true},
+        .read_own = read_qwen4,
+        .aliases = {qwen4_aliases, gated_query_aliases, sp_aliases_experts},
     },
     {.name = NULL},
 };

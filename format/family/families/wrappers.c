@@ -41,6 +41,7 @@ const struct sp_wrapper sp_wrappers[] = {
     WRAPPER("qwen3_5_moe", "Qwen3_5Moe", "qwen3_5_moe_text", .text_tie_first = true),
     WRAPPER("qwen3_vl", "Qwen3VL", "qwen3_vl_text", .any_text = false),
     WRAPPER("qwen3_vl_moe", "Qwen3VLMoe", "qwen3_vl_moe_text", .any_text = false),
+    WRAPPER("qwen4_exp", "Qwen4Exp", "qwen4_exp_text", .any_text = false),
     WRAPPER("smolvlm", "SmolVLM", "llama", .any_text = true),
     WRAPPER("step3p7", "Step3p7", "step3p5", .any_text = false),
     {0},
