@@ -157,6 +157,9 @@ TEST(test_tools)
                      "g") "], 'tool_choice': {'type': "
                           "'allowed_tools', 'tools': [{'type': 'web_search'}, " FUNCTION("g") "]}}",
                  "[" TAKEN("g") "]", false);
+    assert_tools("{'tools': [" FUNCTION("f") "], 'tool_choice': {'type': 'allowed_tools', "
+                                             "'mode': 'none', 'tools': [" FUNCTION("f") "]}}",
+                 "null", false);
     assert_tools("{'tools': [" FUNCTION("f") ", {'type': 'web_search'}]}", "[" TAKEN("f") "]",
                  false);
     assert_tools("{'tools': [{'type': 'function', 'function': {'name': 'f'}}]}",

@@ -128,21 +128,15 @@ static enum sp_status keep_allowed(struct sp_serve_request *request, const struc
 static enum sp_status read_allowed(struct sp_serve_request *request, const struct sp_json **json,
                                    struct sp_err *err)
 {
-    const char *type = sp_json_get_text(*json, "type"), *mode;
+    const char *type = sp_json_get_text(*json, "type");
     const struct sp_json *choice, *tools;
 
     if (type == NULL || strcmp(type, "allowed_tools") != 0) return SP_OK;
     choice = sp_json_get(*json, "allowed_tools");
     if (choice == NULL) choice = *json;
     tools = sp_json_get(choice, "tools");
-    mode = sp_json_get_text(choice, "mode");
     if (sp_json_kind(tools) != SP_JSON_ARRAY)
         return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
-    if (mode && strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "tool_choice: the mode of allowed_tools is %.40s, expected auto or required",
-                       mode);
-    }
     *json = sp_json_get(choice, "mode");
     return keep_allowed(request, tools, err);
 }
