@@ -30,7 +30,7 @@ static bool find_grid(struct sp_weight *w, bool grouped)
     if (memcmp(s->shape, w->shape, (w->rank - 2) * sizeof *s->shape) != 0) return false;
     w->grid_rows = s->shape[w->rank - 2];
     w->grid_cols = s->shape[w->rank - 1];
-    return true;
+    return w->grid_rows > 0;
 }
 
 /* `group`: the format fixes it; 0: it does not. */

@@ -376,6 +376,8 @@ static const struct refusal refused[] = {
      "tensor \"a.weight\" has two scales, \"a.weight_scale_inv\" and \"a.weight_scale\""},
     {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 3 12", SP_E_INPUT,
      "tensor \"a.weight_scale\" has shape [3], for a weight of shape [4, 6]"},
+    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 0,2 0", SP_E_INPUT,
+     "tensor \"a.weight_scale\" has shape [0, 2], for a weight of shape [4, 6]"},
     {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 2,3 24", SP_E_INPUT,
      "tensor \"a.weight_scale\" has shape [2, 3], and no stated size of blocks or groups gives "
      "that for a weight of shape [4, 6]"},
