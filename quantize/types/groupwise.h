@@ -1,8 +1,8 @@
 /* Types that keep the codes of a quantized checkpoint or GGUF file as they are.
  *
  * The columns of a row come in groups with common numbers, and a group in blocks of 32, which may
- * have scale bytes (format/dtype.h). A weight is that of the source, bit for bit; each operation is
- * rounded once. With the code c:
+ * have scale bytes (format/dtype.h). A weight is that of the source, bit for bit, if its scale has
+ * 16 bits or fewer; each operation is rounded once. With the code c:
  *
  *   i4g32, i8g32       w = (c - 8 or 128) * scale                   Q4_0, Q8_0, symmetric ints
  *   i2g64, i2g256      w = (c - 1) * scale                          ternary
