@@ -27,7 +27,6 @@ static void check_case(const struct tokenizer_case *t, const struct sp_infill_to
                                 .extra = extra,
                                 .n_extra = sp_json_len(list)};
     struct sp_ids ids = {0};
-    struct sp_err err = {0};
     int64_t most = 0;
     size_t n;
     uint32_t *want = golden_ids(sp_json_get(c, "ids"), &n);
@@ -39,7 +38,7 @@ static void check_case(const struct tokenizer_case *t, const struct sp_infill_to
     }
     assert_true(sp_json_to_i64(sp_json_get(c, "most"), &most));
     gap.n_most = (size_t)most;
-    if (sp_infill_prompt(&ids, tokens, t->tok, &gap, &err)) fail_msg("%s: %s", where, err.text);
+    assert_case_ok(where, sp_infill_prompt(&ids, tokens, t->tok, &gap, why));
     for (size_t i = 0; i < n && i < ids.n; i++) {
         if (ids.at[i] == want[i]) continue;
         fail_msg("%s: '%s': id %zu of %zu is %u, expected %u", where, gap.prefix.at, i, n,
@@ -60,7 +59,7 @@ static void check_line(const struct sp_json *line)
     uint32_t *ends = golden_ids(sp_json_get(line, "ends"), &n_ends);
 
     tokenizer_case_open(&t, json.at, json.size, NULL);
-    assert_int_equal(sp_infill_find(&tokens, t.tok, NULL), SP_OK);
+    assert_ok(sp_infill_find(&tokens, t.tok, NULL));
     assert_int_equal(tokens.found, sp_json_len(cases) > 0);
     assert_int_equal(tokens.n_ends, n_ends);
     for (size_t i = 0; i < n_ends; i++)

@@ -87,7 +87,6 @@ static int compare_row(void *context, size_t row, const float *logits, size_t n_
 static double distance(struct sp_session *session, const char *name)
 {
     struct comparison c = {0};
-    struct sp_err err = {0};
     char path[400];
     size_t n, width;
     float *golden;
@@ -96,8 +95,7 @@ static double distance(struct sp_session *session, const char *name)
     golden = golden_npy(path, &n, &width);
     assert_int_equal(n, N_PROMPT);
     c.golden = golden;
-    if (sp_session_logits(session, prompt, N_PROMPT, compare_row, &c, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_session_logits(session, prompt, N_PROMPT, compare_row, &c, why));
     return c.worst / c.largest;
 }
 
@@ -107,14 +105,12 @@ TEST(test_logits_match_the_reference)
     const struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct sp_err err = {0};
         struct opened o;
         double d;
-        if (open_adapter(&o, names[i], SP_F32, NULL, 2, &err) ||
-            sp_session_open(&o.session, o.package, &options, &err))
-            fail_msg("%s: %s", names[i], err.text);
+        assert_case_ok(names[i], open_adapter(&o, names[i], SP_F32, NULL, 2, why));
+        assert_case_ok(names[i], sp_session_open(&o.session, o.package, &options, why));
         assert_true(distance(o.session, names[i]) > 0.1);
-        assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
+        assert_ok(sp_session_set_lora(o.session, o.lora, 1, why));
         d = distance(o.session, names[i]);
         if (!(d < 1e-5)) fail_msg("%s: relative error %g", names[i], d);
         close_all(&o);
@@ -138,10 +134,9 @@ TEST(test_other_changes_are_refused)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_err err = {0};
         struct opened o;
-        assert_int_equal(open_adapter(&o, cases[i].name, SP_F32, NULL, 1, &err), SP_E_UNSUPPORTED);
-        if (strstr(err.text, cases[i].sentence) == NULL) fail_msg("%s", err.text);
+        assert_fails(open_adapter(&o, cases[i].name, SP_F32, NULL, 1, why), SP_E_UNSUPPORTED,
+                     cases[i].sentence);
         close_all(&o);
     }
 }
@@ -150,28 +145,25 @@ TEST(test_products_are_checked)
 {
     static const float numbers[4096], infinite[32] = {[31] = INFINITY};
     struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
-    struct sp_err err = {0};
     struct opened o;
 
-    assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
+    assert_ok(open_adapter(&o, "patterns", SP_F32, NULL, 1, why));
     p.left = p.right = numbers;
     p.n_rows = p.n_cols = p.rank = 1;
     p.tensor = "layers.0.input_layernorm.weight";
-    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_UNSUPPORTED);
+    assert_fails(sp_lora_add(o.lora, &p, why), SP_E_UNSUPPORTED, "");
     p.tensor = "embed_tokens.weight";
-    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_UNSUPPORTED);
+    assert_fails(sp_lora_add(o.lora, &p, why), SP_E_UNSUPPORTED, "");
     p.tensor = "layers.0.self_attn.q_proj.weight";
-    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_INPUT);
+    assert_fails(sp_lora_add(o.lora, &p, why), SP_E_INPUT, "");
     p.n_rows = p.n_cols = 32;
-    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_USAGE);
+    assert_fails(sp_lora_add(o.lora, &p, why), SP_E_USAGE, "");
     sp_lora_close(o.lora);
-    assert_int_equal(sp_lora_open(&o.lora, o.package, &err), SP_OK);
+    assert_ok(sp_lora_open(&o.lora, o.package, why));
     p.left = infinite;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "not finite"));
+    assert_fails(sp_lora_add(o.lora, &p, why), SP_E_INPUT, "not finite");
     p.left = numbers;
-    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_OK);
+    assert_ok(sp_lora_add(o.lora, &p, why));
     close_all(&o);
 }
 
@@ -185,7 +177,6 @@ static struct sp_lora *make_adapter(struct sp_package *package, const char *tens
 {
     struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
     struct sp_lora *lora = NULL;
-    struct sp_err err = {0};
     float left[32 * 64], right[32 * 64];
 
     for (size_t i = 0; i < 32 * 64; i++) {
@@ -197,7 +188,8 @@ static struct sp_lora *make_adapter(struct sp_package *package, const char *tens
     p.rank = rank;
     p.left = left;
     p.right = right;
-    if (sp_lora_open(&lora, package, &err) || sp_lora_add(lora, &p, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_lora_open(&lora, package, why));
+    assert_ok(sp_lora_add(lora, &p, why));
     return lora;
 }
 
@@ -239,27 +231,25 @@ static void check_batches(uint64_t *digests, enum sp_dtype type,
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = 64, .max_batch = N_SEQS};
     struct sp_session *sessions[N_SEQS];
-    struct sp_err err = {0};
     struct sp_lora *other;
     struct opened o;
 
-    if (open_with(&o, "patterns", type, package_options, &err)) fail_msg("%s", err.text);
+    assert_ok(open_with(&o, "patterns", type, package_options, why));
     other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1);
     const struct sp_lora *const loras[N_SEQS] = {o.lora, NULL, other, o.lora, NULL};
     for (size_t i = 0; i < N_SEQS; i++) {
-        if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
-                   : sp_session_open_shared(&sessions[i], sessions[0], &err))
-            fail_msg("%s", err.text);
-        assert_int_equal(sp_session_set_lora(sessions[i], loras[i], 1, &err), SP_OK);
-        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+        assert_ok(i == 0 ? sp_session_open(&sessions[0], o.package, &options, why)
+                         : sp_session_open_shared(&sessions[i], sessions[0], why));
+        assert_ok(sp_session_set_lora(sessions[i], loras[i], 1, why));
+        assert_ok(sp_speculator_grow(sessions[i]->speculator, 16, why));
     }
     run_batch(digests, sessions, 0, N_SEQS);
     for (size_t i = 0; i < N_SEQS; i++) {
         uint64_t alone;
         run_batch(&alone, sessions, i, 1);
         assert_true(alone == digests[i]);
-        assert_int_equal(sp_session_set_lora(sessions[i], loras[(i + 1) % N_SEQS], 1, &err), SP_OK);
-        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+        assert_ok(sp_session_set_lora(sessions[i], loras[(i + 1) % N_SEQS], 1, why));
+        assert_ok(sp_speculator_grow(sessions[i]->speculator, 16, why));
         run_batch(&alone, sessions, i, 1);
         assert_true((alone == digests[i]) == (loras[i] == loras[(i + 1) % N_SEQS]));
     }
@@ -279,27 +269,25 @@ TEST(test_scales)
     struct sp_session *sessions[3];
     struct sp_lora *loras[2];
     uint64_t digests[3], alone;
-    struct sp_err err = {0};
     struct opened o;
 
-    if (open_adapter(&o, "patterns", SP_Q4, NULL, 2, &err)) fail_msg("%s", err.text);
+    assert_ok(open_adapter(&o, "patterns", SP_Q4, NULL, 2, why));
     for (size_t i = 0; i < 2; i++)
         loras[i] = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1 + (float)i);
     for (size_t i = 0; i < 3; i++) {
-        if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
-                   : sp_session_open_shared(&sessions[i], sessions[0], &err))
-            fail_msg("%s", err.text);
-        assert_int_equal(sp_session_set_lora(sessions[i], loras[0], scales[i], &err), SP_OK);
-        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+        assert_ok(i == 0 ? sp_session_open(&sessions[0], o.package, &options, why)
+                         : sp_session_open_shared(&sessions[i], sessions[0], why));
+        assert_ok(sp_session_set_lora(sessions[i], loras[0], scales[i], why));
+        assert_ok(sp_speculator_grow(sessions[i]->speculator, 16, why));
     }
     run_batch(digests, sessions, 0, 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(sp_session_set_lora(sessions[i], loras[i > 0], 1, &err), SP_OK);
-        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+        assert_ok(sp_session_set_lora(sessions[i], loras[i > 0], 1, why));
+        assert_ok(sp_speculator_grow(sessions[i]->speculator, 16, why));
         run_batch(&alone, sessions, i, 1);
         assert_true(alone == digests[i]);
     }
-    assert_int_equal(sp_session_set_lora(sessions[0], loras[0], NAN, &err), SP_E_USAGE);
+    assert_fails(sp_session_set_lora(sessions[0], loras[0], NAN, why), SP_E_USAGE, "");
     for (size_t i = 3; i-- > 0;)
         sp_session_close(sessions[i]);
     for (size_t i = 0; i < 2; i++)
@@ -339,14 +327,12 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
         .size = sizeof package_options, .n_threads = 1, .n_ranks = n_ranks};
     const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_request request = SP_REQUEST_INIT;
-    struct sp_err err = {0};
     struct opened o;
     uint64_t digest;
 
-    if (open_with(&o, name, type, &package_options, &err) ||
-        sp_session_open(&o.session, o.package, &options, &err) ||
-        sp_session_set_lora(o.session, has_adapter ? o.lora : NULL, 1, &err))
-        fail_msg("%s: %s", name, err.text);
+    assert_case_ok(name, open_with(&o, name, type, &package_options, why));
+    assert_case_ok(name, sp_session_open(&o.session, o.package, &options, why));
+    assert_case_ok(name, sp_session_set_lora(o.session, has_adapter ? o.lora : NULL, 1, why));
     request.prompt = prompt;
     request.n_prompt = N_PROMPT;
     request.max_tokens = 6;
@@ -384,8 +370,8 @@ static size_t n_reused_with(struct sp_session *session, const struct sp_lora *lo
 
     for (size_t i = 0; i < 300; i++)
         ids[i] = prompt[i % N_PROMPT];
-    assert_int_equal(sp_session_set_lora(session, lora, scale, NULL), SP_OK);
-    assert_int_equal(sp_session_generate(session, &request, &result, NULL), SP_OK);
+    assert_ok(sp_session_set_lora(session, lora, scale, NULL));
+    assert_ok(sp_session_generate(session, &request, &result, NULL));
     n_reused = result.n_reused;
     sp_result_release(&result);
     return n_reused;
@@ -397,28 +383,27 @@ TEST(test_caches_belong_to_an_adapter)
     const struct sp_prompt_cache_options where = {.size = sizeof where,
                                                   .folder = create_keep_path(create_path("pages"))};
     struct sp_request request = SP_REQUEST_INIT;
-    struct sp_err err = {0};
     struct sp_lora *late, *similar[2];
     struct opened o;
 
-    assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
-    assert_int_equal(sp_session_open(&o.session, o.package, &options, &err), SP_OK);
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
+    assert_ok(open_adapter(&o, "patterns", SP_F32, NULL, 1, why));
+    assert_ok(sp_session_open(&o.session, o.package, &options, why));
+    assert_ok(sp_session_set_lora(o.session, o.lora, 1, why));
     request.prompt = prompt;
     request.n_prompt = N_PROMPT;
     request.max_tokens = 2;
     request.ignore_eos = true;
     keep_answer(o.session, &request);
     assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, 0.5f, &err), SP_OK);
+    assert_ok(sp_session_set_lora(o.session, o.lora, 0.5f, why));
     assert_int_equal(sp_session_match_prefix(o.session, prompt, N_PROMPT), 0);
     /* Adapters that differ in their numbers alone. */
     for (size_t i = 0; i < 2; i++)
         similar[i] = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 2, 1 + (float)i);
     sp_session_close(o.session);
     o.package->target->config.max_positions = 512;
-    assert_int_equal(sp_prompt_cache_open(&options.prompt_cache, &where, &err), SP_OK);
-    assert_int_equal(sp_session_open(&o.session, o.package, &options, &err), SP_OK);
+    assert_ok(sp_prompt_cache_open(&options.prompt_cache, &where, why));
+    assert_ok(sp_session_open(&o.session, o.package, &options, why));
     for (size_t i = 0; i < 2; i++) {
         const size_t n = i * 256; /* the second round finds the pages of the first */
         assert_int_equal(n_reused_with(o.session, o.lora, 1), n);
@@ -427,11 +412,11 @@ TEST(test_caches_belong_to_an_adapter)
         assert_int_equal(n_reused_with(o.session, similar[0], 1), n);
         assert_int_equal(n_reused_with(o.session, similar[1], 1), n);
     }
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
+    assert_ok(sp_session_set_lora(o.session, o.lora, 1, why));
     for (size_t i = 0; i < 2; i++)
         sp_lora_close(similar[i]);
     late = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 30, 1);
-    assert_int_equal(sp_session_set_lora(o.session, late, 1, &err), SP_E_USAGE);
+    assert_fails(sp_session_set_lora(o.session, late, 1, why), SP_E_USAGE, "");
     assert_true(sp_session_has_lora(o.session, o.lora, 1));
     sp_lora_close(late);
     close_all(&o);

@@ -76,7 +76,6 @@ static double distance(const char *path, const char *name)
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
     struct comparison c = {0};
-    struct sp_err err = {0};
     float *rows;
     size_t n;
 
@@ -84,11 +83,10 @@ static double distance(const char *path, const char *name)
     rows = golden_npy(golden, &n, &c.width);
     assert_int_equal(n, sizeof prompt / sizeof *prompt);
     c.golden = rows;
-    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
-                        &err) ||
-        sp_session_open(&session, package, &options, &err) ||
-        sp_session_logits(session, prompt, n, compare_row, &c, &err))
-        fail_msg("%s: %s", name, err.text);
+    assert_case_ok(name, sp_package_open(&package, path,
+                                         &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, why));
+    assert_case_ok(name, sp_session_open(&session, package, &options, why));
+    assert_case_ok(name, sp_session_logits(session, prompt, n, compare_row, &c, why));
     sp_session_close(session);
     sp_package_close(package);
     return c.worst / c.largest;

@@ -150,10 +150,7 @@ static void write_tensors(const char *name, const char *lines)
 static void assert_outcome_of(const struct sp_create_options *o, enum sp_status status,
                               const char *message)
 {
-    struct sp_err err = {0};
-
-    if (sp_create(NULL, o, &err) != status || strstr(err.text, message) == NULL)
-        fail_msg("%s: %d \"%s\"", message, (int)err.status, err.text);
+    assert_fails(sp_create(NULL, o, why), status, message);
     assert_int_not_equal(access(o->output, F_OK), 0);
 }
 

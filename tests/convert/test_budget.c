@@ -108,7 +108,7 @@ TEST(test_no_choice_is_better)
     struct sp_plan_choice none[N_TENSORS] = {{0}};
     bool fits;
 
-    assert_int_equal(sp_budget_choose(none, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(none, &fits, &result, &request, NULL));
     assert_false(fits);
     assert_int_equal(none[EMBEDDING].type, SP_DTYPE_NONE);
     assert_int_equal(result.n_groups, N_GROUPS);
@@ -116,7 +116,7 @@ TEST(test_no_choice_is_better)
     for (request.most = result.least; request.most < result.largest + 2000; request.most += 997) {
         struct sp_plan_choice choices[N_TENSORS] = {{0}};
         enum sp_dtype chosen[N_GROUPS];
-        assert_int_equal(sp_budget_choose(choices, &fits, &result, &request, NULL), SP_OK);
+        assert_ok(sp_budget_choose(choices, &fits, &result, &request, NULL));
         assert_true(fits);
         for (int g = 0; g < N_GROUPS; g++)
             chosen[g] = choices[groups[g][0]].type;
@@ -139,7 +139,7 @@ TEST(test_what_is_chosen_already_stays)
     bool fits;
 
     request.keep_output = true;
-    assert_int_equal(sp_budget_choose(choices, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(choices, &fits, &result, &request, NULL));
     assert_true(fits);
     assert_int_equal(choices[GATE].type, SP_F16);
     assert_string_equal(choices[GATE].rule, "rule");
@@ -149,7 +149,7 @@ TEST(test_what_is_chosen_already_stays)
     assert_int_equal(choices[DOWN_1].type, SP_Q4); /* stored so: more bits would gain nothing */
     memset(choices, 0, sizeof choices);
     request.most = result.least - items[GATE].size + size_as(GATE, SP_Q2);
-    assert_int_equal(sp_budget_choose(choices, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(choices, &fits, &result, &request, NULL));
     assert_int_equal(choices[DOWN_1].type, SP_Q2);
 }
 
@@ -165,17 +165,17 @@ TEST(test_tables)
     bool fits;
 
     request.sensitivities = &one;
-    assert_int_equal(sp_budget_choose(a, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(a, &fits, &result, &request, NULL));
     assert_int_equal(result.n_measured, 0);
     request.most = (result.least + result.largest) / 2;
-    assert_int_equal(sp_budget_choose(a, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(a, &fits, &result, &request, NULL));
     for (int i = 0; i < N_TENSORS; i++)
         assert_int_equal(a[i].type != SP_DTYPE_NONE, i != NORM && i != ROUTER);
     one = (struct sp_sensitivities){&large, 1, 1};
-    assert_int_equal(sp_budget_choose(b, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(b, &fits, &result, &request, NULL));
     assert_int_equal(result.n_measured, 1);
     one = (struct sp_sensitivities){&small, 1, 1};
-    assert_int_equal(sp_budget_choose(c, &fits, &result, &request, NULL), SP_OK);
+    assert_ok(sp_budget_choose(c, &fits, &result, &request, NULL));
     for (int i = 0; i < N_TENSORS; i++) {
         assert_int_equal(a[i].type, b[i].type);
         assert_int_equal(a[i].type, c[i].type);

@@ -55,11 +55,9 @@ static struct sp_calibration calibrate_with(const char *file, const char *out,
         .size = sizeof request, .texts = texts, .n_texts = n, .path = out, .force = true};
     struct sp_package *package = NULL;
     struct sp_calibration made = SP_CALIBRATION_INIT;
-    struct sp_err err = {0};
 
-    if (sp_package_open(&package, file, &options, &err) ||
-        sp_package_calibrate(package, &request, &made, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_package_open(&package, file, &options, why));
+    assert_ok(sp_package_calibrate(package, &request, &made, why));
     sp_package_close(package);
     return made;
 }
@@ -213,19 +211,18 @@ TEST(test_cancelling_leaves_nothing)
                                              .path = create_path("none.bin"),
                                              .progress = stop};
     struct sp_calibration made = SP_CALIBRATION_INIT;
-    struct sp_err err = {0};
     const char *file = calibration_target();
     size_t n_files = create_count_files();
 
     struct sp_package *package = keep_package(file, NULL);
-    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_CANCELLED);
+    assert_fails(sp_package_calibrate(package, &request, &made, why), SP_E_CANCELLED, "");
     assert_int_equal(create_count_files(), n_files);
     ids[3] = VOCAB;
     request.progress = NULL;
-    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
+    assert_fails(sp_package_calibrate(package, &request, &made, why), SP_E_USAGE, "");
     ids[3] = 0;
     text.n = 0;
-    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
+    assert_fails(sp_package_calibrate(package, &request, &made, why), SP_E_USAGE, "");
     assert_int_equal(create_count_files(), n_files);
 }
 
@@ -237,13 +234,12 @@ static double divergence(const char *file, const char *reference)
     struct sp_package *a = NULL, *b = NULL;
     struct sp_evaluation_request request = {.size = sizeof request, .ids = ids, .n = 600};
     struct sp_evaluation out = SP_EVALUATION_INIT;
-    struct sp_err err = {0};
 
-    if (sp_package_open(&a, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err) ||
-        sp_package_open(&b, reference, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_package_open(&a, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, why));
+    assert_ok(
+        sp_package_open(&b, reference, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, why));
     request.reference = b;
-    if (sp_package_evaluate(a, &request, &out, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_package_evaluate(a, &request, &out, why));
     sp_package_close(a);
     sp_package_close(b);
     return out.divergence.mean;
@@ -255,15 +251,14 @@ TEST(test_divergence_decreases)
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
     const char *created = create_path("created.bin");
     struct sp_create_options create = create_options(create_modelfile("FROM @/target\n"), created);
-    struct sp_err err = {0};
     double before, after;
 
-    assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err));
-    assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 1, &err));
+    assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, why));
+    assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 1, why));
     create.target_type = SP_Q4;
     create.calibration = calibration;
     create.n_threads = 3;
-    assert_ok(sp_create(NULL, &create, &err));
+    assert_ok(sp_create(NULL, &create, why));
     create_assert_same_file(created, better);
     fill_ids(2); /* a text other than the calibration text */
     before = divergence(plain, file);
@@ -295,14 +290,13 @@ TEST(test_experts)
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
     const char *modelfile = create_modelfile("FROM @/../experts\n");
     struct sp_pack *a, *b, *pack;
-    struct sp_err err = {0};
 
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     create_pack(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
-    assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err));
-    assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 2, &err));
+    assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, why));
+    assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 2, why));
     a = create_open(plain);
     b = create_open(better);
     pack = create_open(calibration);
@@ -576,7 +570,6 @@ TEST(test_overflow)
     struct sp_calibration_request request = {
         .size = sizeof request, .texts = &text, .n_texts = 1, .path = create_path("none.bin")};
     struct sp_calibration made = SP_CALIBRATION_INIT;
-    struct sp_err err = {0};
 
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
@@ -589,9 +582,9 @@ TEST(test_overflow)
     create_pack(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     n_files = create_count_files();
     struct sp_package *package = keep_package(file, NULL);
-    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_INPUT);
-    assert_string_equal(
-        err.text, "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not finite");
+    assert_fails_as(
+        sp_package_calibrate(package, &request, &made, why), SP_E_INPUT,
+        "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not finite");
     assert_int_equal(create_count_files(), n_files);
 }
 

@@ -73,12 +73,11 @@ TEST(test_malformed_squares_are_refused)
     static const char smoothing[] = "{\"block\":1024,\"smoothing\":{\"layers.0.post_attention_"
                                     "layernorm.weight\":\"iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii\"}}";
     const char *file = create_path("experts.bin");
-    struct sp_err err = {0};
 
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
     write_squares(record, name, 4, 64, 1);
     assert_ok(calibration_requantize(file, create_path("out.bin"), create_path("handmade.bin"),
-                                     SP_Q4, 1, &err));
+                                     SP_Q4, 1, why));
     calibration_assert_refused(file, write_squares(record, name, 4, 64, -0.5f), SP_Q4, SP_E_INPUT,
                                "out of its range");
     calibration_assert_refused(file, write_squares(record, name, 4, 64, 1.5f), SP_Q4, SP_E_INPUT,
@@ -123,11 +122,10 @@ TEST(test_malformed_files_are_refused)
     static const char record[] = "{\"block\":1024,\"tokens\":1}",
                       name[] = "layers.0.self_attn.q_proj.weight";
     const char *file = calibration_target();
-    struct sp_err err = {0};
 
     write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS);
     assert_ok(calibration_requantize(file, create_path("out.bin"), create_path("handmade.bin"),
-                                     SP_Q4, 1, &err));
+                                     SP_Q4, 1, why));
     calibration_assert_refused(
         file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4, SP_E_INPUT,
         "q_proj.weight: it contains a number that is not finite or out of its range");

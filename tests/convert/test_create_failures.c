@@ -52,14 +52,12 @@ TEST(test_refusals_leave_nothing)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *r = &refusals[i];
         struct sp_create_options o = create_options(create_modelfile(r->lines), old);
-        struct sp_err err = {0};
         char *bytes;
         size_t size;
         o.target_type = r->target;
         o.draft_type = r->draft;
         o.force = true;
-        if (sp_create(NULL, &o, &err) != r->status || strstr(err.text, r->message) == NULL)
-            fail_msg("refusal %zu: %d \"%s\"", i, (int)err.status, err.text);
+        assert_fails(sp_create(NULL, &o, why), r->status, r->message);
         assert_int_equal(create_count_files(), n);
         bytes = scratch_read(old, &size);
         assert_int_equal(size, old_size);
@@ -77,11 +75,9 @@ TEST(test_templates_are_checked)
 {
     struct sp_create_options o =
         create_options(create_modelfile("FROM @/ar\nTEMPLATE {{"), create_path("p.bin"));
-    struct sp_err err = {0};
 
     o.check_template = refuse_template;
-    assert_int_equal(sp_create(NULL, &o, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "Modelfile:2:10: TEMPLATE: template error"));
+    assert_fails(sp_create(NULL, &o, why), SP_E_INPUT, "Modelfile:2:10: TEMPLATE: template error");
 }
 
 TEST(test_existing_output_needs_force)
@@ -103,47 +99,38 @@ TEST(test_force_replaces_packed_files_only)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "my thesis", 9)));
-    struct sp_err err = {0};
     char *text;
     size_t size;
 
     o.force = true;
-    assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
-    assert_non_null(
-        strstr(err.text, "out.bin exists and is not a packed file; only those are changed"));
+    assert_fails(sp_create(NULL, &o, why), SP_E_USAGE,
+                 "out.bin exists and is not a packed file; only those are changed");
     text = scratch_read(o.output, &size);
     assert_int_equal(size, 9);
     assert_memory_equal(text, "my thesis", 9);
     assert_int_equal(create_count_files(), 2);
     create_keep_path(scratch_write("out.bin", "", 0));
-    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
-    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    assert_ok(sp_create(NULL, &o, NULL));
+    assert_ok(sp_create(NULL, &o, NULL));
 }
 
 TEST(test_requantize_refusals)
 {
     struct sp_create_options q = {.from = create_path("q4.bin"), .n_threads = 1};
-    struct sp_err err = {0};
 
     create_pack(create_modelfile("FROM @/ar"), q.from, SP_Q4, SP_DTYPE_NONE, 1);
-    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
-    assert_non_null(strstr(err.text, "expected a type for its target or draft"));
+    assert_fails(sp_requantize(NULL, &q, why), SP_E_USAGE,
+                 "expected a type for its target or draft");
     q.draft_type = SP_Q8;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
-    assert_non_null(strstr(err.text, "no draft"));
+    assert_fails(sp_requantize(NULL, &q, why), SP_E_USAGE, "no draft");
     q.draft_type = SP_DTYPE_NONE;
     q.target_type = SP_Q8;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "it would be rounded twice"));
+    assert_fails(sp_requantize(NULL, &q, why), SP_E_INPUT, "it would be rounded twice");
     q.allow_lossy = true;
-    assert_int_equal(sp_requantize(NULL, &q, NULL), SP_OK);
+    assert_ok(sp_requantize(NULL, &q, NULL));
     create_open(q.from);
     q.from = TINY "/ar/model.safetensors";
-    err = (struct sp_err){0};
-    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "not a packed file"));
+    assert_fails(sp_requantize(NULL, &q, why), SP_E_INPUT, "not a packed file");
 }
 
 /* Copies the small model into a folder "bad" with one bf16 weight replaced. */
@@ -163,7 +150,7 @@ static void bad_model(const char *tensor, uint64_t element, uint16_t bits)
         bytes = scratch_read(from, &size);
         scratch_write(to, bytes, size);
     }
-    assert_int_equal(sp_safetensors_open(&checkpoint, TINY "/ar", NULL, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&checkpoint, TINY "/ar", NULL, NULL));
     t = sp_safetensors_find(checkpoint, tensor);
     assert_non_null(t);
     where = (size_t)(t->offset + 2 * element);
@@ -199,16 +186,12 @@ TEST(test_bad_weights_are_named)
     o.force = true;
     for (size_t i = 0; i < sizeof bad_weights / sizeof bad_weights[0]; i++) {
         const struct bad_weight *b = &bad_weights[i];
-        struct sp_err err = {0};
-        enum sp_status st;
         bad_model(b->tensor, b->element, b->bits);
         o.target_type = b->type;
-        st = sp_create(NULL, &o, &err);
         if (b->location == NULL) {
-            if (st) fail_msg("weight %zu: %s", i, err.text);
+            assert_ok(sp_create(NULL, &o, why));
         } else {
-            if (st != SP_E_INPUT || strstr(err.text, b->location) == NULL)
-                fail_msg("weight %zu: %d \"%s\"", i, (int)st, err.text);
+            assert_fails(sp_create(NULL, &o, why), SP_E_INPUT, b->location);
             assert_false(sp_file_exists(o.output));
         }
         assert_int_equal(create_count_files(), b->location ? 2 : 3);
@@ -250,11 +233,9 @@ TEST(test_cancelling_leaves_nothing)
     struct sp_create_options o =
         create_options(create_modelfile("FROM @/target"), create_path("p.bin"));
     int calls = 0;
-    struct sp_err err = {0};
 
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
-    assert_int_equal(sp_create(NULL, &o, &err), SP_E_CANCELLED);
-    assert_string_equal(err.text, "interrupted");
+    assert_fails_as(sp_create(NULL, &o, why), SP_E_CANCELLED, "interrupted");
     assert_int_equal(calls, 1);
     assert_int_equal(create_count_files(), 1);
 }
@@ -299,7 +280,7 @@ TEST(test_a_full_disk_leaves_the_old_file)
     }
     assert_int_equal(create_within(path, out, size - 1), SP_E_IO);
     create_assert_same_file(out, old);
-    assert_int_equal(create_within(path, out, size), SP_OK);
+    assert_ok(create_within(path, out, size));
     create_assert_same_file(out, want);
 }
 

@@ -40,9 +40,8 @@
 static struct sp_config *settled(const char *text, const struct sp_tables *found)
 {
     struct sp_config *c = config_parsed(text);
-    struct sp_err err = {0};
 
-    if (sp_config_settle(c, found, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_config_settle(c, found, why));
     return c;
 }
 
@@ -65,15 +64,12 @@ static struct sp_draft_compat_side side(const struct sp_config *c, const char *t
 static void check(struct sp_draft_compat_side target, struct sp_draft_compat_side draft,
                   bool same_source, const char *error, const char *expected_notes)
 {
-    struct sp_err err = {0};
     char *warnings = NULL;
     struct sp_vocab_order order;
-    enum sp_status st =
-        sp_draft_compat_check(&order, &target, &draft, same_source, &warnings, &err);
 
+    assert_fails_as(sp_draft_compat_check(&order, &target, &draft, same_source, &warnings, why),
+                    error ? SP_E_INPUT : SP_OK, error ? error : "");
     assert_null(order.rows);
-    assert_string_equal(err.text, error ? error : "");
-    assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
     if (error == NULL) assert_string_equal(warnings ? warnings : "", expected_notes);
     keep(warnings);
 }
@@ -228,7 +224,7 @@ TEST(eagle3_drafts)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_config *d = settled(cases[i].draft, &found);
-        assert_int_equal(sp_config_fit_target(d, t, NULL), SP_OK);
+        assert_ok(sp_config_fit_target(d, t, NULL));
         check(side(t, TOKENIZER, NULL), side(d, NULL, NULL), false, cases[i].error,
               cases[i].error ? NULL : "");
     }
@@ -251,10 +247,8 @@ TEST(token_maps)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_err err = {0};
-        enum sp_status st = sp_config_check_token_map(SP_DRAFT_EAGLE3, cases[i].d2t, 3, 8, &err);
-        assert_int_equal(st, cases[i].error ? SP_E_INPUT : SP_OK);
-        if (cases[i].error) assert_string_equal(err.text, cases[i].error);
+        assert_fails_as(sp_config_check_token_map(SP_DRAFT_EAGLE3, cases[i].d2t, 3, 8, why),
+                        cases[i].error ? SP_E_INPUT : SP_OK, cases[i].error ? cases[i].error : "");
     }
 }
 
@@ -263,12 +257,11 @@ TEST(token_maps)
 TEST(token_orders)
 {
     static const float orders[][4] = {{2, 0, 3, 1}, {2, 0, 2, 1}, {2, 0, 4, 1}, {2, 0, -1, 1}};
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_config_check_token_order(orders[0], 4, &err), SP_OK);
+    assert_ok(sp_config_check_token_order(orders[0], 4, why));
     for (size_t i = 1; i < 4; i++) {
-        assert_int_equal(sp_config_check_token_order(orders[i], 4, &err), SP_E_INPUT);
-        assert_string_equal(err.text, "assistant: token_ordering is not a permutation");
+        assert_fails_as(sp_config_check_token_order(orders[i], 4, why), SP_E_INPUT,
+                        "assistant: token_ordering is not a permutation");
     }
 }
 
@@ -344,9 +337,8 @@ TEST(moved_tokens)
         struct sp_draft_compat_side a = side(parse(TARGET, 0), cases[i].target, ends);
         struct sp_draft_compat_side b = side(parse(SMALL("9", "64", "4"), 0), cases[i].draft, ends);
         struct sp_vocab_order order;
-        struct sp_err err = {0};
         char *warnings = NULL;
-        if (sp_draft_compat_check(&order, &a, &b, false, &warnings, &err)) fail_msg("%s", err.text);
+        assert_ok(sp_draft_compat_check(&order, &a, &b, false, &warnings, why));
         assert_non_null(order.rows);
         assert_int_equal(order.n, 9);
         assert_memory_equal(order.rows, cases[i].rows, sizeof cases[i].rows);

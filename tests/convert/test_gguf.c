@@ -21,10 +21,8 @@
 static void assert_refused(const char *path, enum sp_status status, const char *message)
 {
     struct sp_source source;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_source_open(&source, path, SP_PART_TARGET, NULL, &err), status);
-    if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
+    assert_fails(sp_source_open(&source, path, SP_PART_TARGET, NULL, why), status, message);
 }
 
 static void refuse(struct made_gguf *m, size_t data, enum sp_status status, const char *message)
@@ -42,11 +40,9 @@ static void release_model(void *model)
 static struct sp_gguf_model *open_model(struct made_gguf *m, size_t data, char **warnings)
 {
     struct sp_gguf_model *model = calloc(1, sizeof *model);
-    struct sp_err err = {0};
 
     assert_non_null(model);
-    if (sp_gguf_model_open(model, gguf_write(m, "made.gguf", data), warnings, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_gguf_model_open(model, gguf_write(m, "made.gguf", data), warnings, why));
     if (warnings) keep(*warnings);
     return keep_with(model, release_model);
 }
@@ -197,7 +193,6 @@ TEST(kept_scales_are_finite)
         {"model.layers.0.self_attn.v_proj.weight", 1088 + 2 * 576 + 5 * 17, {252, 0x11}},
     };
     uint8_t panel[448];
-    struct sp_err err = {0};
     struct made_gguf m;
 
     gguf_begin(&m);
@@ -211,13 +206,12 @@ TEST(kept_scales_are_finite)
         memcpy(file, m.bytes, m.size);
         memcpy(file + m.size + cases[i].at, cases[i].bytes, 2);
         scratch_write("made.gguf", file, m.size + LLAMA_DATA);
-        assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, &err));
+        assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, why));
         w = sp_gguf_weight_find(&model, cases[i].name);
         sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0);
-        assert_ok(sp_gguf_weight_put_row(panel, 0, w, 4, bytes, &err));
-        assert_int_equal(sp_gguf_weight_put_row(panel, 0, w, 5, bytes, &err), SP_E_INPUT);
-        assert_string_equal(err.text,
-                            "row 5, column 0: a scale that gives numbers that are not finite");
+        assert_ok(sp_gguf_weight_put_row(panel, 0, w, 4, bytes, why));
+        assert_fails_as(sp_gguf_weight_put_row(panel, 0, w, 5, bytes, why), SP_E_INPUT,
+                        "row 5, column 0: a scale that gives numbers that are not finite");
         sp_gguf_model_release(&model);
     }
 }
@@ -339,14 +333,12 @@ TEST(refused_models)
 static char *config_of(struct made_gguf *m, char **warnings)
 {
     struct sp_gguf_model *model;
-    struct sp_err err = {0};
     struct sp_text text;
     char *unexpected = NULL;
 
     add_table(m);
     model = open_model(m, 4864, NULL);
-    if (sp_gguf_config_text(&text, model, warnings ? warnings : &unexpected, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_gguf_config_text(&text, model, warnings ? warnings : &unexpected, why));
     if (unexpected) fail_msg("%s", unexpected);
     if (warnings) keep(*warnings);
     return keep(text.at);
@@ -439,7 +431,6 @@ TEST(rules_of_ollamas_llama3)
     enum { EOT = 128009, ALIGNMENT = 32 };
     static const char eot[] = "<|eot_id|>";
     struct sp_gguf *file = NULL;
-    struct sp_err err = {0};
     struct made_gguf m;
     uint8_t *bytes;
     struct sp_text text;
@@ -459,9 +450,8 @@ TEST(rules_of_ollamas_llama3)
     memcpy(bytes, m.bytes, n);
     sp_put64(bytes + size - strlen(eot) - 8, strlen(eot));
     memcpy(bytes + size - strlen(eot), eot, strlen(eot));
-    if (sp_gguf_open(&file, scratch_write("made.gguf", bytes, size + ALIGNMENT), &err) ||
-        sp_gguf_tokenizer_text(&text, file, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_gguf_open(&file, scratch_write("made.gguf", bytes, size + ALIGNMENT), why));
+    assert_ok(sp_gguf_tokenizer_text(&text, file, why));
     assert_non_null(strstr(text.at, "\\p{N}{1,3}"));
     assert_non_null(strstr(text.at, "\"ignore_merges\": true"));
     free(text.at);
@@ -632,7 +622,6 @@ TEST(refused_delta)
          "qwen35.ssm.inner_size 30 is not divided into 4 value heads of 2 key heads"},
     };
     const struct sp_gguf_model *model;
-    struct sp_err err = {0};
     struct made_gguf m;
     const struct sp_gguf_weight *decay;
     uint8_t bytes[64];
@@ -653,9 +642,8 @@ TEST(refused_delta)
     gguf_tensor(&m, "blk.0.ssm_a", 4, 0, SP_GGML_F32, 0); /* zeros */
     model = open_model(&m, 64, NULL);
     decay = sp_gguf_weight_find(model, "model.layers.0.linear_attn.A_log");
-    assert_int_equal(sp_gguf_weight_read(out, decay, 4, 0, 1, 1, bytes, sizeof bytes, &err),
-                     SP_E_INPUT);
-    assert_string_equal(err.text, "tensor blk.0.ssm_a: element 0 is not below 0");
+    assert_fails_as(sp_gguf_weight_read(out, decay, 4, 0, 1, 1, bytes, sizeof bytes, why),
+                    SP_E_INPUT, "tensor blk.0.ssm_a: element 0 is not below 0");
 }
 
 /* Of a product in place of a tensor, the factor with its rows or columns has the value heads in the
@@ -710,7 +698,6 @@ TEST(scaled_tensors)
 {
     static const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8}, scales[] = {0.5f, -3};
     struct sp_gguf_model model;
-    struct sp_err err = {0};
     struct made_gguf m;
     const struct sp_gguf_weight *w;
     uint8_t file[9000] = {0}, bytes[64];
@@ -726,12 +713,11 @@ TEST(scaled_tensors)
     for (size_t i = 0; i < 8; i++)
         sp_put32(file + m.size + 64 + 4 * i, sp_bits_of_float(numbers[i]));
     sp_put32(file + m.size + 32, sp_bits_of_float(scales[1]));
-    assert_ok(
-        sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, &err));
+    assert_ok(sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, why));
     assert_int_equal(model.n, 1);
     w = model.weights;
     assert_int_equal(sp_gguf_weight_float_type(w), SP_F32);
-    assert_ok(sp_gguf_weight_read(out, w, 2, 0, 1, 4, bytes, sizeof bytes, &err));
+    assert_ok(sp_gguf_weight_read(out, w, 2, 0, 1, 4, bytes, sizeof bytes, why));
     for (size_t i = 0; i < 8; i++)
         assert_true(out[i] == numbers[i] * scales[1]);
     sp_gguf_model_release(&model);
@@ -1011,9 +997,8 @@ TEST(every_length)
     size = m.size + LLAMA_DATA;
     for (size_t n = 4; n < size; n += n < m.size ? 1 : 101) {
         struct sp_source source;
-        struct sp_err err = {0};
         const char *path = scratch_write("short.gguf", m.bytes, n);
-        assert_int_equal(sp_source_open(&source, path, SP_PART_TARGET, NULL, &err), SP_E_INPUT);
+        assert_fails(sp_source_open(&source, path, SP_PART_TARGET, NULL, why), SP_E_INPUT, "");
     }
 }
 

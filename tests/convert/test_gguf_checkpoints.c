@@ -33,10 +33,9 @@ static void assert_same_tensors(const struct sp_source *a, const struct sp_sourc
 static void assert_same_heads(const struct sp_source *a, const struct sp_source *b)
 {
     struct sp_source x, y;
-    struct sp_err err = {0};
 
-    if (sp_source_open_mtp(&x, a, &err) || sp_source_open_mtp(&y, b, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_source_open_mtp(&x, a, why));
+    assert_ok(sp_source_open_mtp(&y, b, why));
     assert_same_tensors(&x, &y);
     sp_source_release(&x);
     sp_source_release(&y);

@@ -13,14 +13,11 @@ static void open_tokenizer(struct tokenizer_case *out, const char *path)
 {
     struct sp_gguf *file = NULL;
     struct sp_text json, config;
-    struct sp_err err = {0};
 
-    if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, file, &err) ||
-        sp_gguf_tokenizer_config_text(&config, file, &err))
-        fail_msg("%s", err.text);
-    tokenizer_case_open(out, json.at, json.size, config.at);
-    free(json.at);
-    free(config.at);
+    assert_ok(sp_gguf_open(&file, path, why));
+    assert_ok(sp_gguf_tokenizer_text(&json, file, why));
+    assert_ok(sp_gguf_tokenizer_config_text(&config, file, why));
+    tokenizer_case_open(out, keep(json.at), json.size, keep(config.at));
     sp_gguf_close(file);
 }
 
@@ -53,47 +50,20 @@ static size_t check_lines(const struct tokenizer_case *t, const char *path)
     return n;
 }
 
-TEST(ids_equal)
+static void ids_equal(void **state)
 {
-    static const char *const names[] = {"gpt-2",
-                                        "smollm",
-                                        "qwen2",
-                                        "qwen35",
-                                        "deepseek-v3",
-                                        "gemma4",
-                                        "llama-bpe",
-                                        "gpt-4o",
-                                        "tekken",
-                                        "pieces",
-                                        "pieces-bare",
-                                        "unigram",
-                                        "wordpiece",
-                                        "wordpiece-cased",
-                                        "deepseek-coder",
-                                        "kimi-k2",
-                                        "afmoe",
-                                        "exaone-moe",
-                                        "bailingmoe",
-                                        "tiny_aya",
-                                        "default",
-                                        "falcon",
-                                        "jais-2",
-                                        "ufakzeka",
-                                        "poro-chat",
-                                        "viking",
-                                        "chameleon",
-                                        "superbpe",
-                                        "granite-embed-multi-311m"};
+    const char *path = keep_format(TESTDATA "/gguf/tokenizers/%s", (const char *)*state);
+    struct tokenizer_case t;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct tokenizer_case t;
-        char path[400];
-        snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.gguf", names[i]);
-        open_tokenizer(&t, path);
-        snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.jsonl", names[i]);
-        assert_true(check_lines(&t, path) > 30);
-    }
+    open_tokenizer(&t, keep_format("%s.gguf", path));
+    assert_true(check_lines(&t, keep_format("%s.jsonl", path)) > 30);
 }
+
+CASES(ids_equal, "gpt-2", "smollm", "qwen2", "qwen35", "deepseek-v3", "gemma4", "llama-bpe",
+      "gpt-4o", "tekken", "pieces", "pieces-bare", "unigram", "wordpiece", "wordpiece-cased",
+      "deepseek-coder", "kimi-k2", "afmoe", "exaone-moe", "bailingmoe", "tiny_aya", "default",
+      "falcon", "jais-2", "ufakzeka", "poro-chat", "viking", "chameleon", "superbpe",
+      "granite-embed-multi-311m");
 
 /* As in llama.cpp, the kind "llama" begins texts with token 1 where the file does not say it. */
 TEST(llama_without_bos_id)
@@ -118,7 +88,6 @@ static void pieces_equal(void **state)
 {
     const char *name = *state;
     struct tokenizer_case t;
-    struct sp_err err = {0};
     char path[400], *config;
     struct sp_text json, text;
 
@@ -126,86 +95,78 @@ static void pieces_equal(void **state)
     config = golden_file(path, &text.size);
     text.at = config;
     *strrchr(path, '/') = '\0';
-    if (sp_bpe_files_read(&json, path, &text, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_bpe_files_read(&json, path, &text, why));
     assert_non_null(json.at);
-    tokenizer_case_open(&t, json.at, json.size, config);
-    free(json.at);
+    tokenizer_case_open(&t, keep(json.at), json.size, config);
     strcat(path, "/cases.jsonl");
     assert_true(check_lines(&t, path) > 25);
 }
 
-/* Reads a tokenizer.model of these bytes; NULL in *json if it is refused. */
-static void read_pieces(char **json, const char *config, const void *bytes, size_t size,
-                        struct sp_err *err)
+/* Reads a tokenizer.model of these bytes; kept. NULL if it is refused. */
+static const char *read_pieces(const char *config, const void *bytes, size_t size,
+                               struct sp_err *err)
 {
     const struct sp_text text = whole_text(config);
     struct sp_text made;
 
     scratch_write("tokenizer.model", bytes, size);
     (void)!sp_bpe_files_read(&made, scratch_folder(), &text, err);
-    *json = made.at;
+    return keep(made.at);
+}
+
+static void assert_bytes_refused(const void *bytes, size_t size, const char *message)
+{
+    struct sp_err err = {0};
+
+    assert_null(read_pieces("{}", bytes, size, &err));
+    if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
 }
 
 /* JSON has no infinite numbers. */
 TEST(infinite_score)
 {
     static const uint8_t infinity[] = {0, 0, 0x80, 0x7f};
-    struct sp_err err = {0};
     size_t size;
-    char *model = scratch_read(PIECES "unigram/tokenizer.model", &size), *json;
+    char *model = scratch_read(PIECES "unigram/tokenizer.model", &size);
 
     memcpy((char *)memchr(model, 2 << 3 | 5, size) + 1, infinity, sizeof infinity);
-    read_pieces(&json, "{}", model, size, &err);
-    assert_null(json);
-    assert_non_null(strstr(err.text, "tokenizer.ggml.scores[0] is not a finite number"));
+    assert_bytes_refused(model, size, "tokenizer.ggml.scores[0] is not a finite number");
 }
 
 TEST(damaged_pieces)
 {
     size_t size;
-    char *model = scratch_read(PIECES "unigram/tokenizer.model", &size), *json;
+    char *model = scratch_read(PIECES "unigram/tokenizer.model", &size);
 
     for (size_t i = 0; i < size; i += i < 300 ? 1 : 97) {
         struct sp_err err = {0};
-        read_pieces(&json, "{}", model, i, &err);
-        assert_true((json == NULL) == (err.status != SP_OK));
-        free(json);
+        assert_true((read_pieces("{}", model, i, &err) == NULL) == (err.status != SP_OK));
         model[i] ^= 0x55;
-        read_pieces(&json, "{}", model, size, &err);
-        free(json);
+        read_pieces("{}", model, size, NULL);
         model[i] ^= 0x55;
     }
 }
 
 static void assert_pieces_refused(const char *name, size_t at, char byte, const char *message)
 {
-    char path[400], *model, *json;
-    struct sp_err err = {0};
     size_t size;
+    char *model = scratch_read(keep_format(PIECES "%s/tokenizer.model", name), &size);
 
-    snprintf(path, sizeof path, PIECES "%s/tokenizer.model", name);
-    model = scratch_read(path, &size);
     model[at] = byte;
-    read_pieces(&json, "{}", model, size, &err);
-    assert_null(json);
-    if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
+    assert_bytes_refused(model, size, message);
 }
 
 TEST(refused_pieces)
 {
     enum { MODEL_TYPE = 7117, EXTRA_SPACES = 7143 }; /* where the file has a value, and a tag */
-    struct sp_err err = {0};
-    char *json;
 
     assert_pieces_refused("llama", 1, 126, "tokenizer.model: piece 0 is damaged");
     assert_pieces_refused("llama", MODEL_TYPE, 3, "a model of words is not supported");
     assert_pieces_refused("llama", MODEL_TYPE, 4, "a model of characters is not supported");
     assert_pieces_refused("llama", EXTRA_SPACES, 5 << 3, "spaces that are not the beginning");
-    read_pieces(&json, "{\"tokenizer_class\": \"XLMRobertaTokenizer\"}", "", 0, &err);
-    assert_null(json);
-    assert_int_equal(err.status, SP_OK);
-    read_pieces(&json, "{}", "", 0, &err);
-    assert_non_null(strstr(err.text, "tokenizer.model: not a model of SentencePiece"));
+    assert_null(read_pieces("{\"tokenizer_class\": \"XLMRobertaTokenizer\"}", "", 0, why));
+    assert_ok(why->status);
+    assert_bytes_refused("", 0, "tokenizer.model: not a model of SentencePiece");
 }
 
 CASES(pieces_equal, "sentencepiece/llama", "sentencepiece/legacy", "sentencepiece/bare",
@@ -236,7 +197,6 @@ TEST(refused_tekken)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *at = memmem(good, size, cases[i][0], strlen(cases[i][0]));
-        struct sp_err err = {0};
         struct sp_text json;
         if (i == 4) at = memmem(at + 1, size, cases[i][0], strlen(cases[i][0]));
         assert_non_null(at);
@@ -244,10 +204,9 @@ TEST(refused_tekken)
                                       (int)(size - (size_t)(at - good) - strlen(cases[i][0])),
                                       at + strlen(cases[i][0]));
         scratch_write("tekken.json", bad, strlen(bad));
-        assert_int_equal(sp_bpe_files_read(&json, scratch_folder(), &config, &err), SP_E_INPUT);
+        assert_fails(sp_bpe_files_read(&json, scratch_folder(), &config, why), SP_E_INPUT,
+                     cases[i][2]);
         assert_null(json.at);
-        if (strstr(err.text, cases[i][2]) == NULL)
-            fail_msg("\"%s\", expected \"%s\"", err.text, cases[i][2]);
     }
 }
 TEST_FIXTURE(NULL, scratch_teardown);

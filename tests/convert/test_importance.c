@@ -101,9 +101,8 @@ static const char *quantize(const char *model, const char *calibration, enum sp_
                             const char *name)
 {
     const char *out = create_path(name);
-    struct sp_err err = {0};
 
-    if (calibration_requantize(model, out, calibration, type, 2, &err)) fail_msg("%s", err.text);
+    assert_ok(calibration_requantize(model, out, calibration, type, 2, why));
     return out;
 }
 
@@ -205,14 +204,13 @@ static void read_tensor(struct sp_importances *all, const struct sp_source *sour
 {
     float *squares = keep(calloc(n, sizeof *squares));
     struct sums s = {name, n, 1, squares, NULL};
-    struct sp_err err = {0};
     bool is_one;
 
     assert_non_null(squares);
     for (size_t i = 0; i < n; i++)
         squares[i] = (float)i;
-    if (sp_importances_read(all, &is_one, write_older(&s, 1, n, 1), source, &err))
-        fail_msg("%s: %s", source->path, err.text);
+    assert_case_ok(source->path,
+                   sp_importances_read(all, &is_one, write_older(&s, 1, n, 1), source, why));
     assert_true(is_one);
 }
 

@@ -68,9 +68,7 @@ TEST(test_malformed_sensitivities)
     struct sp_sensitivities s;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_err err = {0};
-        assert_int_equal(read_record(&s, cases[i][0], &err), SP_E_INPUT);
-        assert_string_equal(err.text, cases[i][1]);
+        assert_fails_as(read_record(&s, cases[i][0], why), SP_E_INPUT, cases[i][1]);
         assert_int_equal(s.n, 0);
     }
     assert_ok(read_record(&s, "{\"block\":256}", NULL));

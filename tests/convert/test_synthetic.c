@@ -45,9 +45,8 @@ static enum sp_status write(const char *path, const char *target, const char *dr
 static struct sp_pack *open_pack(const char *path)
 {
     struct sp_pack *pack = NULL;
-    struct sp_err err = {0};
 
-    if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_pack_open(&pack, path, why));
     return pack;
 }
 
@@ -57,14 +56,13 @@ TEST(test_shape)
     uint64_t identities[2], n_weights = 0, size = 0;
 
     for (int i = 0; i < 2; i++) {
-        struct sp_err err = {0};
         struct sp_pack *pack;
-        if (write(paths[i], shape, NULL, &err)) fail_msg("%s", err.text);
+        assert_ok(write(paths[i], shape, NULL, why));
         pack = open_pack(paths[i]);
         identities[i] = sp_pack_identity(pack);
         for (size_t t = 0; t < sp_pack_n_tensors(pack) && i == 0; t++) {
             const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, t);
-            assert_ok(sp_pack_check_tensor(pack, t, &err));
+            assert_ok(sp_pack_check_tensor(pack, t, why));
             n_weights += tensor->shape[0] * (tensor->rank > 1 ? tensor->shape[1] : 1);
             size += tensor->size;
         }
@@ -103,14 +101,13 @@ TEST(test_generation)
 {
     const char *path = packed_path("pair.bin");
     struct sp_session_options options = {.size = sizeof options, .n_context = 64};
-    struct sp_err err = {0};
     struct sp_pack *pack;
     size_t n_ids;
     uint64_t n_cached = UINT64_C(64) * 30 * 2 * 192; /* elements of 64 positions, keys and values */
 
-    if (write(path, shape, shape, &err)) fail_msg("%s", err.text);
+    assert_ok(write(path, shape, shape, why));
     pack = open_pack(path);
-    assert_ok(sp_pairing_record_check(pack, &err));
+    assert_ok(sp_pairing_record_check(pack, why));
     sp_pack_close(pack);
     struct sp_package *package = keep_package(path, NULL);
     assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * n_cached);
@@ -174,10 +171,8 @@ TEST(test_names)
             .draft = cases[i].draft,
             .callbacks = {.context = &total, .progress = stop},
         };
-        struct sp_err err = {0};
-        assert_int_equal(sp_synthetic_write(packed_path("never.bin"), &options, &err),
-                         SP_E_CANCELLED);
-        assert_string_equal(err.text, "interrupted");
+        assert_fails_as(sp_synthetic_write(packed_path("never.bin"), &options, why), SP_E_CANCELLED,
+                        "interrupted");
         assert_int_equal(total, 2 * cases[i].n_weights); /* bf16 */
     }
 }
@@ -188,16 +183,14 @@ static uint64_t count_weights(const char *name, unsigned n_layers)
     struct sp_config config = {0};
     struct sp_specs specs = {0};
     struct sp_tables found = {.embedding = true, .layer_scalars = true};
-    struct sp_err err = {0};
     uint64_t n = 0;
     char *text;
 
-    if (sp_synthetic_shape_config(&text, sp_synthetic_shape_find(name, NULL), n_layers, &err))
-        fail_msg("%s", err.text);
-    if (sp_config_parse(&config, text, strlen(text), NULL, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_synthetic_shape_config(&text, sp_synthetic_shape_find(name, NULL), n_layers, why));
+    assert_ok(sp_config_parse(&config, text, strlen(text), NULL, why));
     found.head = !config.tied;
-    if (sp_config_settle(&config, &found, &err)) fail_msg("%s", err.text);
-    if (sp_specs_of_config(&specs, &config, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_config_settle(&config, &found, why));
+    assert_ok(sp_specs_of_config(&specs, &config, why));
     for (size_t i = 0; i < specs.n_specs; i++) {
         uint64_t size = 1;
         for (unsigned k = 0; k < specs.specs[i].rank; k++)
@@ -214,7 +207,6 @@ static uint64_t count_weights(const char *name, unsigned n_layers)
  * include the scalar of each layer. Of 12 layers of Gemma 4, 5 use the keys of others. */
 TEST(test_layers)
 {
-    struct sp_err err = {0};
     char *text;
 
     assert_int_equal(count_weights("qwen3-30b-a3b", 0), UINT64_C(30532122624));
@@ -225,10 +217,9 @@ TEST(test_layers)
     assert_int_equal(count_weights("gpt-oss-20b", 2), UINT64_C(2804643712));
     assert_int_equal(count_weights("qwen3.5-4b", 4), UINT64_C(1081957952));
     assert_int_equal(count_weights("gemma4-e4b", 12), UINT64_C(2611640576) + 12);
-    assert_int_equal(
-        sp_synthetic_shape_config(&text, sp_synthetic_shape_find("qwen3.5-4b", NULL), 33, &err),
-        SP_E_USAGE);
-    assert_string_equal(err.text, "qwen3.5-4b has 32 layers, fewer than 33");
+    assert_fails_as(
+        sp_synthetic_shape_config(&text, sp_synthetic_shape_find("qwen3.5-4b", NULL), 33, why),
+        SP_E_USAGE, "qwen3.5-4b has 32 layers, fewer than 33");
 }
 
 /* A mixture of experts and a hybrid of both kinds of layers generate, in each of the types. */
@@ -247,11 +238,10 @@ TEST(test_mixtures)
                                                      .output_type = cases[i].type,
                                                      .force = true};
         struct sp_session_options options = {.size = sizeof options, .n_context = 64};
-        struct sp_err err = {0};
         const char *path = packed_path("mixture.bin");
         uint32_t prompt[] = {5, 7};
         struct sp_request request = {ANSWER_TO(prompt, 2, 3), .ignore_eos = true};
-        if (sp_synthetic_write(path, &write_options, &err)) fail_msg("%s", err.text);
+        assert_ok(sp_synthetic_write(path, &write_options, why));
         struct sp_session *session = keep_session(keep_package(path, NULL), &options);
         assert_int_equal(keep_answer(session, &request).n_ids, 3);
     }

@@ -43,8 +43,8 @@ static void write_inside(const char *folder, const char *text)
 {
     char *path = NULL;
 
-    assert_int_equal(sp_file_join(&path, folder, "a", NULL), SP_OK);
-    assert_int_equal(sp_atomic_file_write_file(path, false, text, strlen(text), NULL), SP_OK);
+    assert_ok(sp_file_join(&path, folder, "a", NULL));
+    assert_ok(sp_atomic_file_write_file(path, false, text, strlen(text), NULL));
     free(path);
 }
 
@@ -53,7 +53,7 @@ static void assert_inside(const char *folder, const char *text)
     char *path = NULL, *found;
     size_t size;
 
-    assert_int_equal(sp_file_join(&path, folder, "a", NULL), SP_OK);
+    assert_ok(sp_file_join(&path, folder, "a", NULL));
     found = scratch_read(path, &size);
     assert_string_equal(found, text);
     free(path);
@@ -78,7 +78,7 @@ static void replace(unsigned call, enum sp_status status, const char *expected)
     struct sp_atomic_folder *folder = NULL;
 
     const char *out = keep_format("%s", scratch_path("out"));
-    assert_int_equal(sp_atomic_folder_open(&folder, out, true, is_replaceable, NULL), SP_OK);
+    assert_ok(sp_atomic_folder_open(&folder, out, true, is_replaceable, NULL));
     write_inside(sp_atomic_folder_path(folder), "new");
     failing_call = call;
     n_renames = 0;

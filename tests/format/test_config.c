@@ -568,9 +568,8 @@ static void assert_no_note(const char *path)
     size_t size;
     char *text = golden_file(path, &size), *warnings = NULL;
     struct sp_config c;
-    struct sp_err err = {0};
 
-    if (sp_config_parse(&c, text, size, &warnings, &err)) fail_msg("%s: %s", path, err.text);
+    assert_case_ok(path, sp_config_parse(&c, text, size, &warnings, why));
     if (warnings && strstr(warnings, "not known")) fail_msg("%s: %s", path, warnings);
     sp_config_release(&c);
     free(warnings);
@@ -580,9 +579,8 @@ static char *notes_of(const char *text)
 {
     char *warnings = NULL;
     struct sp_config c;
-    struct sp_err err = {0};
 
-    if (sp_config_parse(&c, text, strlen(text), &warnings, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_config_parse(&c, text, strlen(text), &warnings, why));
     sp_config_release(&c);
     return keep(warnings);
 }
@@ -702,7 +700,6 @@ TEST(family_table)
     for (size_t i = 0; sp_family_at(i); i++) {
         const struct sp_family *row = sp_family_at(i), *f;
         struct sp_family family;
-        struct sp_err err = {0};
         struct sp_config c;
         const struct sp_sizes *s = &family.sizes;
         sp_family_resolve(&family, row);
@@ -718,8 +715,7 @@ TEST(family_table)
                                        f->theta == 0 ? ", \"rope_theta\": 1e6" : "",
                                        has_head_dim ? "" : ", \"head_dim\": 128",
                                        counts ? "" : ", \"num_experts_per_tok\": 3");
-        if (sp_config_parse(&c, text, strlen(text), NULL, &err))
-            fail_msg("%s: %s", f->name, err.text);
+        assert_case_ok(f->name, sp_config_parse(&c, text, strlen(text), NULL, why));
         assert_string_equal(c.family, f->name);
         if (!sp_config_joins(&c) && !c.n_looped) assert_int_equal(c.n_layers, f->sizes.n_layers);
         assert_int_equal(c.tied, f->tied);

@@ -10,42 +10,39 @@
 TEST(qwen3_5_values_from_tensors)
 {
     struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
-    struct sp_err err = {0};
     struct sp_config *c = config_read_testdata("qwen3_5_text", NULL);
 
-    assert_ok(sp_config_settle(c, &found, &err));
+    assert_ok(sp_config_settle(c, &found, why));
     assert_true(c->norm_shifted && !c->delta.converted);
     found.conv_taps = 1;
-    assert_ok(sp_config_settle(c, &found, &err));
+    assert_ok(sp_config_settle(c, &found, why));
     assert_true(!c->norm_shifted && c->delta.converted);
 
     c = config_read_testdata("qwen3_5_text", NULL);
     found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
-    assert_ok(sp_config_settle(c, &found, &err));
+    assert_ok(sp_config_settle(c, &found, why));
     config_assert_numbers(c->draft.kind, SP_DRAFT_MTP, c->n_layers, 1, c->layers[0].mixers,
                           SP_MIXER_ATTENTION, c->layers[0].kv_source, 0, c->layers[0].n_ffn, 48);
     assert_true(c->draft.borrows_tables && c->layers[0].output_gate);
 
     c = config_read_testdata("qwen3_5_text", NULL);
     found.mtp_ffn = false;
-    assert_ok(sp_config_settle(c, &found, &err));
+    assert_ok(sp_config_settle(c, &found, why));
     assert_int_equal(c->layers[0].n_ffn, 0);
 
     c = config_read_testdata("qwen3_5_text", NULL);
     found.fc_cols = 96;
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "mtp: fc is [.., 96], expected [32,64]");
+    assert_fails_as(sp_config_settle(c, &found, why), SP_E_INPUT,
+                    "mtp: fc is [.., 96], expected [32,64]");
     found.fc_cols = 64;
     found.embedding = true;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_UNSUPPORTED);
-    assert_string_equal(err.text, "mtp: dedicated embeddings not supported");
+    assert_fails_as(sp_config_settle(c, &found, why), SP_E_UNSUPPORTED,
+                    "mtp: dedicated embeddings not supported");
 
     /* A tensor of a prediction head in a family without one. */
     c = config_read_testdata("mixtral", NULL);
     found.embedding = false;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
+    assert_fails(sp_config_settle(c, &found, why), SP_E_INPUT, "");
 }
 
 TEST(dflash)
@@ -207,7 +204,6 @@ TEST(default_taps)
         {28, 1, "14"},
         {5, 2, "1 2"},
     };
-    struct sp_err err = {0};
     struct sp_config *c;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -223,13 +219,10 @@ TEST(default_taps)
         assert_string_equal(text, cases[i].taps);
     }
     c = config_read_testdata("dflash_default_taps", NULL);
-    assert_int_equal(sp_config_settle(c, &(struct sp_tables){.fc_cols = 32 * 12}, &err),
-                     SP_E_INPUT);
-    assert_string_equal(err.text,
-                        "dflash fc reads 12 layers, which has no default for 14 target layers");
-    memset(&err, 0, sizeof err);
-    assert_int_equal(sp_config_settle(c, &(struct sp_tables){.fc_cols = 100}, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "dflash fc input 100 != 3 ids * target hidden 32");
+    assert_fails_as(sp_config_settle(c, &(struct sp_tables){.fc_cols = 32 * 12}, why), SP_E_INPUT,
+                    "dflash fc reads 12 layers, which has no default for 14 target layers");
+    assert_fails_as(sp_config_settle(c, &(struct sp_tables){.fc_cols = 100}, why), SP_E_INPUT,
+                    "dflash fc input 100 != 3 ids * target hidden 32");
 }
 
 TEST(eagle3)
@@ -277,7 +270,6 @@ TEST(eagle3_default_taps)
         unsigned n_layers, taps[3];
     } cases[] = {{32, {1, 15, 28}}, {28, {1, 13, 24}}, {7, {1, 2, 3}}};
     struct sp_tables found = {.head = true, .fc_cols = 96, .d2t = true};
-    struct sp_err err = {0};
     struct sp_config *c, target = {.n_layers = 5};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -293,17 +285,14 @@ TEST(eagle3_default_taps)
     c = config_read_testdata("eagle3_root", NULL);
     assert_ok(sp_config_settle(c, &found, NULL));
     target.n_layers = 5;
-    assert_int_equal(sp_config_fit_target(c, &target, &err), SP_E_INPUT);
-    assert_string_equal(err.text,
-                        "eagle3 fc reads 3 layers, which has no default for 5 target layers");
+    assert_fails_as(sp_config_fit_target(c, &target, why), SP_E_INPUT,
+                    "eagle3 fc reads 3 layers, which has no default for 5 target layers");
 
-    memset(&err, 0, sizeof err);
     c = config_read_testdata("eagle3_root", NULL);
     found.d2t = false;
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "eagle3 draft vocab 40 != target vocab 97 and no d2t");
-    memset(&err, 0, sizeof err);
+    assert_fails_as(sp_config_settle(c, &found, why), SP_E_INPUT,
+                    "eagle3 draft vocab 40 != target vocab 97 and no d2t");
     found.fc_cols = 40;
-    assert_int_equal(sp_config_settle(c, &found, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "eagle3 fc input 40 != 1 ids * target hidden 32");
+    assert_fails_as(sp_config_settle(c, &found, why), SP_E_INPUT,
+                    "eagle3 fc input 40 != 1 ids * target hidden 32");
 }

@@ -562,7 +562,6 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
     const struct sp_safetensor *all;
     struct sp_config config;
     struct sp_specs specs = {0};
-    struct sp_err err = {0};
     char path[512], *text;
     size_t size, n, skipped;
     bool compare_equal;
@@ -570,9 +569,9 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
     print_message("%s\n", name);
     snprintf(path, sizeof path, "%s/%s/config.json", folder, name);
     text = scratch_read(path, &size);
-    assert_int_equal(sp_config_parse(&config, text, size, NULL, &err), SP_OK);
+    assert_ok(sp_config_parse(&config, text, size, NULL, why));
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(sp_safetensors_open(&file, path, NULL, &err), SP_OK);
+    assert_ok(sp_safetensors_open(&file, path, NULL, why));
     all = sp_safetensors_tensors(file, &n);
     assert_true(n <= sizeof tensors / sizeof tensors[0]);
     for (size_t k = 0; k < n; k++) {
@@ -580,8 +579,8 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
         tensors[k].rank = all[k].rank;
         memcpy(tensors[k].shape, all[k].shape, sizeof tensors[k].shape);
     }
-    if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &skipped, &err))
-        fail_msg("%s: %s", name, err.text);
+    assert_case_ok(name,
+                   sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &skipped, why));
     assert_int_equal(specs.n_specs, n_specs);
     assert_int_equal(skipped, n_skipped);
     check_coverage(&specs, all, n, n_skipped);

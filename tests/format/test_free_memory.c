@@ -57,19 +57,19 @@ TEST(regions)
     struct sp_region region = {0};
     uint8_t *at;
 
-    assert_int_equal(sp_region_open(&region, (size_t)1 << 40, NULL), SP_OK);
+    assert_ok(sp_region_open(&region, (size_t)1 << 40, NULL));
     at = region.at;
     assert_int_equal((uintptr_t)at % 64, 0);
     assert_int_equal(region.committed, 0);
-    assert_int_equal(sp_region_grow(&region, 10, NULL), SP_OK);
+    assert_ok(sp_region_grow(&region, 10, NULL));
     memset(at, 0xff, 10);
-    assert_int_equal(sp_region_grow(&region, 3 << 20, NULL), SP_OK);
+    assert_ok(sp_region_grow(&region, 3 << 20, NULL));
     assert_int_equal(at[9], 0xff);
     assert_int_equal(at[(3 << 20) - 1], 0);
     memset(at, 0xff, 3 << 20);
     sp_region_shrink(&region, 1 << 20);
     assert_int_equal(region.committed, 1 << 20);
-    assert_int_equal(sp_region_grow(&region, 2 << 20, NULL), SP_OK);
+    assert_ok(sp_region_grow(&region, 2 << 20, NULL));
     assert_ptr_equal(region.at, at);
     assert_int_equal(at[(1 << 20) - 1], 0xff);
     for (size_t i = 1 << 20; i < 2 << 20; i++)

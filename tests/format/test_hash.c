@@ -27,7 +27,7 @@ TEST(digests)
 
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 31 % 251);
-    assert_int_equal(sp_hash_new(&hash, NULL), SP_OK);
+    assert_ok(sp_hash_new(&hash, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(sp_hash64(bytes, cases[i].size) == cases[i].digest);
         sp_hash_reset(hash);
@@ -68,11 +68,11 @@ TEST(content_comes_back)
     for (size_t i = 0; i < 300000; i++)
         content[i] = (uint8_t)(i / 3 % 200);
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(sp_compress(&frame, &n, content, sizes[i], NULL), SP_OK);
-        assert_int_equal(sp_compress(&again, &n_again, content, sizes[i], NULL), SP_OK);
+        assert_ok(sp_compress(&frame, &n, content, sizes[i], NULL));
+        assert_ok(sp_compress(&again, &n_again, content, sizes[i], NULL));
         assert_int_equal(n, n_again);
         assert_memory_equal(frame, again, n);
-        assert_int_equal(sp_decompress(back, sizes[i], frame, n, NULL), SP_OK);
+        assert_ok(sp_decompress(back, sizes[i], frame, n, NULL));
         if (sizes[i]) assert_memory_equal(back, content, sizes[i]);
         if (sizes[i] > 1000) assert_true(n < sizes[i] / 10);
         free(frame);
@@ -85,14 +85,13 @@ TEST(wrong_frames_are_refused)
     /* A skippable frame of no bytes has no content, but it is not a frame of empty content. */
     static const uint8_t skippable[] = {0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0};
     uint8_t content[1000], back[1001], *frame, twice[2000];
-    struct sp_err err = {0};
     size_t n;
 
     memset(content, 'x', sizeof content);
     back[1000] = 77;
-    assert_int_equal(sp_compress(&frame, &n, content, sizeof content, NULL), SP_OK);
-    assert_int_equal(sp_decompress(back, 999, frame, n, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "compressed data: states 1000 bytes of content, expected 999");
+    assert_ok(sp_compress(&frame, &n, content, sizeof content, NULL));
+    assert_fails_as(sp_decompress(back, 999, frame, n, why), SP_E_INPUT,
+                    "compressed data: states 1000 bytes of content, expected 999");
     assert_int_equal(sp_decompress(back, 1001, frame, n, NULL), SP_E_INPUT);
     assert_int_equal(sp_decompress(back, 1000, frame, n - 1, NULL), SP_E_INPUT);
     assert_int_equal(sp_decompress(back, 1000, frame, 0, NULL), SP_E_INPUT);

@@ -10,10 +10,8 @@
 static struct sp_json *parse(const char *text, enum sp_json_strictness strictness)
 {
     struct sp_json *root = NULL;
-    struct sp_err err = {0};
 
-    if (sp_json_parse(&root, text, strlen(text), strictness, &err))
-        fail_msg("%s: %s", text, err.text);
+    assert_case_ok(text, sp_json_parse(&root, text, strlen(text), strictness, why));
     return root;
 }
 
@@ -21,13 +19,9 @@ static void assert_refused(const char *text, size_t size, enum sp_json_strictnes
                            const char *sentence)
 {
     struct sp_json *root = NULL;
-    struct sp_err err = {0};
 
-    if (sp_json_parse(&root, text, size, strictness, &err) != SP_E_INPUT)
-        fail_msg("taken: %s", text);
+    assert_fails(sp_json_parse(&root, text, size, strictness, why), SP_E_INPUT, sentence);
     assert_null(root);
-    if (strstr(err.text, sentence) == NULL)
-        fail_msg("%s: \"%s\", expected \"%s\"", text, err.text, sentence);
 }
 
 TEST(put)
@@ -180,7 +174,7 @@ TEST(depth_is_bounded)
         size_t n = 256;
         memset(text, '[', n);
         memset(text + n, ']', n);
-        assert_int_equal(sp_json_parse(&root, text, 2 * n, strictness, NULL), SP_OK);
+        assert_ok(sp_json_parse(&root, text, 2 * n, strictness, NULL));
         printed = keep_printed(root);
         assert_int_equal(strlen(printed), 2 * n);
         sp_json_free(root);
@@ -255,7 +249,7 @@ TEST(large_objects)
                                k % 2 ? "model.layers." : "", k * 7 % N, k);
     }
     text[len++] = '}';
-    assert_int_equal(sp_json_parse(&root, text, len, SP_JSON_STRICT, NULL), SP_OK);
+    assert_ok(sp_json_parse(&root, text, len, SP_JSON_STRICT, NULL));
     assert_int_equal(sp_json_len(root), N);
     for (int k = 0; k < N; k++) {
         sprintf(key, "%s%d", k % 2 ? "model.layers." : "", k * 7 % N);
@@ -273,7 +267,7 @@ TEST(large_objects)
     len = (size_t)(strrchr(text, '}') - text);
     len += (size_t)sprintf(text + len, ",\"0\":1}");
     assert_refused(text, len, SP_JSON_STRICT, "key \"0\" occurs twice");
-    assert_int_equal(sp_json_parse(&root, text, len, SP_JSON_LENIENT, NULL), SP_OK);
+    assert_ok(sp_json_parse(&root, text, len, SP_JSON_LENIENT, NULL));
     assert_int_equal(sp_json_len(root), N);
     assert_true(sp_json_to_i64(sp_json_get(root, "0"), &v));
     assert_int_equal(v, 1);
@@ -322,37 +316,33 @@ TEST(getters)
     struct sp_json *root = parse("{\"n\":64,\"big\":1e30,\"s\":\"text\",\"nul\":\"a\\u0000\",\"b\":"
                                  "true,\"x\":null,\"f\":0.5,\"nan\":NaN,\"list\":[1]}",
                                  SP_JSON_LENIENT);
-    struct sp_err err = {0};
     int64_t n = -7;
     double d = -7;
     bool b = false;
     const char *s = "unchanged";
 
-    assert_int_equal(sp_json_get_i64(root, "absent", 0, 1, &n, &err), SP_OK);
-    assert_int_equal(sp_json_get_i64(root, "x", 0, 1, &n, &err), SP_OK);
+    assert_ok(sp_json_get_i64(root, "absent", 0, 1, &n, why));
+    assert_ok(sp_json_get_i64(root, "x", 0, 1, &n, why));
     assert_int_equal(n, -7);
-    assert_int_equal(sp_json_get_i64(root, "n", 1, 64, &n, &err), SP_OK);
+    assert_ok(sp_json_get_i64(root, "n", 1, 64, &n, why));
     assert_int_equal(n, 64);
-    assert_int_equal(sp_json_get_i64(root, "n", 1, 63, &n, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "n is 64, expected an integer 1..63");
-    err = (struct sp_err){0};
-    assert_int_equal(sp_json_get_i64(root, "s", 1, 65536, &n, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "s is \"text\", expected an integer 1..65536");
-    err = (struct sp_err){0};
-    assert_int_equal(sp_json_get_i64(root, "list", 1, 2, &n, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "list is an array, expected an integer 1..2");
+    assert_fails_as(sp_json_get_i64(root, "n", 1, 63, &n, why), SP_E_INPUT,
+                    "n is 64, expected an integer 1..63");
+    assert_fails_as(sp_json_get_i64(root, "s", 1, 65536, &n, why), SP_E_INPUT,
+                    "s is \"text\", expected an integer 1..65536");
+    assert_fails_as(sp_json_get_i64(root, "list", 1, 2, &n, why), SP_E_INPUT,
+                    "list is an array, expected an integer 1..2");
     assert_int_equal(sp_json_get_i64(root, "big", 1, INT64_MAX, &n, NULL), SP_E_INPUT);
-    assert_int_equal(sp_json_get_double(root, "n", 0, 100, &d, NULL), SP_OK);
+    assert_ok(sp_json_get_double(root, "n", 0, 100, &d, NULL));
     assert_true(d == 64);
-    assert_int_equal(sp_json_get_double(root, "f", 0, 1, &d, NULL), SP_OK);
+    assert_ok(sp_json_get_double(root, "f", 0, 1, &d, NULL));
     assert_true(d == 0.5);
-    err = (struct sp_err){0};
-    assert_int_equal(sp_json_get_double(root, "nan", -INFINITY, INFINITY, &d, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "nan is NaN, expected a number -inf..inf");
-    assert_int_equal(sp_json_get_bool(root, "b", &b, NULL), SP_OK);
+    assert_fails_as(sp_json_get_double(root, "nan", -INFINITY, INFINITY, &d, why), SP_E_INPUT,
+                    "nan is NaN, expected a number -inf..inf");
+    assert_ok(sp_json_get_bool(root, "b", &b, NULL));
     assert_true(b);
     assert_int_equal(sp_json_get_bool(root, "n", &b, NULL), SP_E_INPUT);
-    assert_int_equal(sp_json_get_string(root, "s", &s, NULL), SP_OK);
+    assert_ok(sp_json_get_string(root, "s", &s, NULL));
     assert_string_equal(s, "text");
     assert_int_equal(sp_json_get_string(root, "nul", &s, NULL), SP_E_INPUT);
     assert_int_equal(sp_json_get_string(root, "b", &s, NULL), SP_E_INPUT);
@@ -407,8 +397,8 @@ TEST(values_are_equal)
         struct sp_json *a = parse(cases[i].a, SP_JSON_LENIENT);
         struct sp_json *b = parse(cases[i].b, SP_JSON_LENIENT);
         bool there = !cases[i].equal, back = there;
-        assert_int_equal(sp_json_equal(&there, a, b, NULL), SP_OK);
-        assert_int_equal(sp_json_equal(&back, b, a, NULL), SP_OK);
+        assert_ok(sp_json_equal(&there, a, b, NULL));
+        assert_ok(sp_json_equal(&back, b, a, NULL));
         if (there != cases[i].equal || back != there)
             fail_msg("%s and %s: %d %d", cases[i].a, cases[i].b, there, back);
         sp_json_free(a);

@@ -111,10 +111,10 @@ TEST(printed_texts_are_whole)
     for (k = 0; st && k < 100; k++) {
         struct sp_json *root = NULL;
         char *printed = NULL;
-        assert_int_equal(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
-        if (whole == NULL) assert_int_equal(sp_json_print(&whole, root, NULL), SP_OK);
+        assert_ok(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL));
+        if (whole == NULL) assert_ok(sp_json_print(&whole, root, NULL));
         sp_json_free(root);
-        assert_int_equal(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+        assert_ok(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL));
         n_left = k;
         once = true;
         st = sp_json_print(&printed, root, NULL);

@@ -31,17 +31,17 @@ TEST(new_memory)
     unsigned char *p = NULL;
     float *row = NULL;
 
-    assert_int_equal(sp_new(&p, 3, 5, &err), SP_OK);
+    assert_ok(sp_new(&p, 3, 5, &err));
     for (int i = 0; i < 15; i++)
         assert_int_equal(p[i], 0);
     free(p);
-    assert_int_equal(sp_new(&p, 0, 5, &err), SP_OK);
+    assert_ok(sp_new(&p, 0, 5, &err));
     assert_non_null(p);
     free(p);
-    assert_int_equal(sp_new_aligned(&row, 3, sizeof *row, &err), SP_OK);
+    assert_ok(sp_new_aligned(&row, 3, sizeof *row, &err));
     assert_int_equal((uintptr_t)row % 64, 0);
     free(row);
-    assert_int_equal(sp_new_rows(&row, 3, 5, &err), SP_OK);
+    assert_ok(sp_new_rows(&row, 3, 5, &err));
     assert_int_equal((uintptr_t)row % 64, 0);
     for (size_t i = 0; i < 15; i++)
         assert_true(row[i] == 0);
@@ -64,7 +64,7 @@ TEST(arrays_grow)
     size_t cap = 0;
 
     for (uint32_t i = 0; i < 1000; i++) {
-        assert_int_equal(sp_grow(&array, &cap, i + 1, sizeof *array, NULL), SP_OK);
+        assert_ok(sp_grow(&array, &cap, i + 1, sizeof *array, NULL));
         assert_true(cap > i);
         array[i] = i;
     }
@@ -92,10 +92,10 @@ TEST(text_is_copied_with_its_end)
 {
     char *copy = NULL;
 
-    assert_int_equal(sp_copy_text(&copy, "abcdef", 3, NULL), SP_OK);
+    assert_ok(sp_copy_text(&copy, "abcdef", 3, NULL));
     assert_string_equal(copy, "abc");
     free(copy);
-    assert_int_equal(sp_copy_text(&copy, NULL, 0, NULL), SP_OK);
+    assert_ok(sp_copy_text(&copy, NULL, 0, NULL));
     assert_string_equal(copy, "");
     free(copy);
     assert_int_equal(sp_copy_text(&copy, "x", SIZE_MAX, NULL), SP_E_NOMEM);

@@ -165,10 +165,9 @@ TEST(test_grammar)
 TEST(test_nul_is_refused)
 {
     struct sp_modelfile file;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_modelfile_parse(&file, "m", "FROM a\0b", 8, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "m:1:7: not UTF-8 text");
+    assert_fails_as(sp_modelfile_parse(&file, "m", "FROM a\0b", 8, why), SP_E_INPUT,
+                    "m:1:7: not UTF-8 text");
 }
 
 /* "FROM b\nSYSTEM <U+4F60><U+1F44B>" in both byte orders. */
@@ -177,7 +176,6 @@ TEST(test_utf16)
     static const uint16_t units[] = {0xFEFF, 'F', 'R', 'O', 'M', ' ', 'b',    '\n',   'S',
                                      'Y',    'S', 'T', 'E', 'M', ' ', 0x4F60, 0xD83D, 0xDC4B};
     enum { N = sizeof units / sizeof units[0] };
-    struct sp_err err = {0};
 
     for (int big = 0; big < 2; big++) {
         struct sp_modelfile file;
@@ -187,14 +185,13 @@ TEST(test_utf16)
             bytes[2 * i + !big] = (uint8_t)(units[i] >> 8);
             bytes[2 * i + !!big] = (uint8_t)units[i];
         }
-        assert_ok(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, &err));
+        assert_ok(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, why));
         got = records_as_text(&file);
         assert_string_equal(got, "FROM||b" SEP "SYSTEM||\xE4\xBD\xA0\xF0\x9F\x91\x8B");
         sp_modelfile_release(&file);
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 1, NULL), SP_E_INPUT);
-        assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 2, &err), SP_E_INPUT);
-        assert_string_equal(err.text, "m:2:9: half of a UTF-16 surrogate pair");
-        err = (struct sp_err){0};
+        assert_fails_as(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 2, why), SP_E_INPUT,
+                        "m:2:9: half of a UTF-16 surrogate pair");
     }
 }
 
@@ -339,17 +336,16 @@ TEST(test_number_of_stops)
 {
     char text[2048] = "FROM a\n";
     struct sp_modelfile file;
-    struct sp_err err = {0};
 
     for (int i = 0; i < 64; i++)
         strcat(text, "PARAMETER stop a\n");
-    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), &err));
-    assert_ok(sp_modelfile_check(&file, NULL, NULL, &err));
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), why));
+    assert_ok(sp_modelfile_check(&file, NULL, NULL, why));
     sp_modelfile_release(&file);
     strcat(text, "PARAMETER stop b\n");
-    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), &err));
-    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_E_INPUT);
-    assert_string_equal(err.text, "m:66:1: PARAMETER stop: more than 64 stop texts");
+    assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), why));
+    assert_fails_as(sp_modelfile_check(&file, NULL, NULL, why), SP_E_INPUT,
+                    "m:66:1: PARAMETER stop: more than 64 stop texts");
     sp_modelfile_release(&file);
 }
 

@@ -37,7 +37,7 @@ TEST(every_item_runs_once)
         struct job job = {.n_threads = threads[t]};
         struct sp_pool *pool = NULL;
         unsigned rounds = 200;
-        assert_int_equal(sp_pool_open(&pool, threads[t], NULL), SP_OK);
+        assert_ok(sp_pool_open(&pool, threads[t], NULL));
         assert_int_equal(sp_pool_n_threads(pool), threads[t]);
         for (unsigned r = 0; r < rounds; r++) {
             for (size_t i = 0; i < 6; i++)
@@ -78,7 +78,7 @@ TEST(ranges_cover_every_item_once)
 
     for (size_t t = 0; t < 3; t++) {
         struct sp_pool *pool = NULL;
-        assert_int_equal(sp_pool_open(&pool, threads[t], NULL), SP_OK);
+        assert_ok(sp_pool_open(&pool, threads[t], NULL));
         for (size_t least = 1; least <= 16; least *= 4) {
             for (size_t k = 0; k < 5; k++) {
                 struct range_job job = {
@@ -108,7 +108,7 @@ TEST(the_caller_sleeps_for_a_slow_item)
     struct sp_pool *pool = NULL;
     unsigned counts[4] = {0};
 
-    assert_int_equal(sp_pool_open(&pool, 4, NULL), SP_OK);
+    assert_ok(sp_pool_open(&pool, 4, NULL));
     for (int i = 0; i < 20; i++)
         sp_pool_run(pool, 4, slow_item, counts);
     for (int i = 0; i < 4; i++)
@@ -119,16 +119,15 @@ TEST(the_caller_sleeps_for_a_slow_item)
 TEST(opening_and_closing)
 {
     struct sp_pool *pool = NULL;
-    struct sp_err err = {0};
 
     sp_pool_close(NULL);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(sp_pool_open(&pool, 4, NULL), SP_OK);
+        assert_ok(sp_pool_open(&pool, 4, NULL));
         sp_pool_close(pool);
     }
-    assert_int_equal(sp_pool_open(&pool, 0, NULL), SP_OK);
+    assert_ok(sp_pool_open(&pool, 0, NULL));
     assert_true(sp_pool_n_threads(pool) >= 1 && sp_pool_n_threads(pool) <= SP_POOL_MAX);
     sp_pool_close(pool);
-    assert_int_equal(sp_pool_open(&pool, SP_POOL_MAX + 1, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "257 threads, expected at most 256");
+    assert_fails_as(sp_pool_open(&pool, SP_POOL_MAX + 1, why), SP_E_USAGE,
+                    "257 threads, expected at most 256");
 }

@@ -114,10 +114,9 @@ static void check(struct sp_source *source, const struct sp_config *target)
     struct sp_specs specs;
     struct sp_source_tensor *tensors;
     size_t n;
-    struct sp_err err = {0};
 
-    if (sp_specs_publish(&specs, &tensors, &n, &source->config, target, &err))
-        fail_msg("%s: %s", source->path, err.text);
+    assert_case_ok(source->path,
+                   sp_specs_publish(&specs, &tensors, &n, &source->config, target, why));
     assert_same_tensors(source, target, tensors, n);
     assert_same_spans(&source->specs, &specs);
     free(tensors);
@@ -128,13 +127,12 @@ static void check_folder(const char *path)
 {
     struct sp_source source, head;
     char *warnings = NULL;
-    struct sp_err err = {0};
 
     print_message("%s\n", path);
-    if (sp_source_open(&source, path, SP_PART_TARGET, &warnings, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_source_open(&source, path, SP_PART_TARGET, &warnings, why));
     check(&source, NULL);
     if (source.has_mtp) {
-        if (sp_source_open_mtp(&head, &source, &err)) fail_msg("%s", err.text);
+        assert_ok(sp_source_open_mtp(&head, &source, why));
         check(&head, &source.config);
         sp_source_release(&head);
     }
@@ -142,35 +140,22 @@ static void check_folder(const char *path)
     free(warnings);
 }
 
-TEST(families)
+static void families(void **state)
 {
-    for (const char *const *name = golden_families(); *name; name++) {
-        const char *path = keep_format(TESTDATA "/families/%s", *name);
-        check_folder(path);
-    }
+    check_folder(keep_format(TESTDATA "/families/%s", (const char *)*state));
 }
 
-TEST(drafts)
-{
-    static const char *const names[] = {
-        "families/lfm2/dspark",
-        "families/laguna/dflash",
-        "speculators/anchored",
-        "speculators/dflash2",
-        "speculators/dflash2_anchored",
-        "speculators/dspark",
-        "speculators/dspark_anchored",
-        "speculators/peagle",
-        "speculators/peagle_sliding",
-        "speculators/pruned",
-        "tiny/dflash",
-    };
+CASES_OF(families, golden_families);
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *path = keep_format(TESTDATA "/%s", names[i]);
-        check_folder(path);
-    }
+static void drafts(void **state)
+{
+    check_folder(keep_format(TESTDATA "/%s", (const char *)*state));
 }
+
+CASES(drafts, "families/lfm2/dspark", "families/laguna/dflash", "speculators/anchored",
+      "speculators/dflash2", "speculators/dflash2_anchored", "speculators/dspark",
+      "speculators/dspark_anchored", "speculators/peagle", "speculators/peagle_sliding",
+      "speculators/pruned", "tiny/dflash");
 
 static void oracle(void **state)
 {

@@ -71,7 +71,7 @@ TEST(tensors_are_found_and_read)
     size_t n;
 
     write_shard("x.safetensors", header, 16);
-    assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL));
     all = sp_safetensors_tensors(c, &n);
     assert_int_equal(n, 2);
     assert_string_equal(all[0].name, "a");
@@ -84,9 +84,9 @@ TEST(tensors_are_found_and_read)
     assert_int_equal(t->shape[1], 3);
     assert_int_equal(t->size, 12);
     assert_int_equal(t->offset, 8 + strlen(header) + 4);
-    assert_int_equal(sp_safetensors_read(t, 2, 5, buffer, NULL), SP_OK);
+    assert_ok(sp_safetensors_read(t, 2, 5, buffer, NULL));
     assert_memory_equal(buffer, "\x06\x07\x08\x09\x0a", 6);
-    assert_int_equal(sp_safetensors_read(t, 12, 0, buffer, NULL), SP_OK);
+    assert_ok(sp_safetensors_read(t, 12, 0, buffer, NULL));
     assert_int_equal(sp_safetensors_read(t, 2, 11, buffer, NULL), SP_E_BUG);
     assert_null(sp_safetensors_find(c, "c"));
     assert_int_equal(sp_safetensors_n_shards(c), 1);
@@ -119,25 +119,25 @@ TEST(shards_and_their_index)
 
     write_two_shards();
     write_index("{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL));
     assert_null(warnings);
     (void)sp_safetensors_tensors(c, &n);
     assert_int_equal(n, 3);
     assert_int_equal(sp_safetensors_n_shards(c), 2);
     assert_non_null(strstr(sp_file_path(sp_safetensors_find(c, "c")->file), "/two.safetensors"));
-    assert_int_equal(sp_safetensors_read(sp_safetensors_find(c, "b"), 0, 1, &byte, NULL), SP_OK);
+    assert_ok(sp_safetensors_read(sp_safetensors_find(c, "b"), 0, 1, &byte, NULL));
     assert_int_equal(byte, 1);
     sp_safetensors_close(c);
 
     write_index("{\"a\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL));
     assert_string_equal(warnings,
                         "1 tensors are in the shards but not in model.safetensors.index.json, the "
                         "first is b");
     sp_safetensors_close(c);
 
     write_shard("model.safetensors", "{" ENTRY("z", 0, 1) "}", 1);
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL));
     assert_non_null(strstr(
         warnings, "first is b\nmodel.safetensors and model.safetensors.index.json are both"));
     assert_non_null(sp_safetensors_find(c, "z"));
@@ -190,19 +190,15 @@ TEST(wrong_indexes_are_refused)
 TEST(non_checkpoints_are_refused)
 {
     struct sp_safetensors *c = NULL;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
-    assert_non_null(
-        strstr(err.text, "neither model.safetensors nor model.safetensors.index.json exists"));
+    assert_fails(sp_safetensors_open(&c, scratch_folder(), NULL, why), SP_E_INPUT,
+                 "neither model.safetensors nor model.safetensors.index.json exists");
     write_text("model.safetensors.index.json", "{\"metadata\":{}}");
-    err = (struct sp_err){0};
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "index.json: weight_map is missing"));
+    assert_fails(sp_safetensors_open(&c, scratch_folder(), NULL, why), SP_E_INPUT,
+                 "index.json: weight_map is missing");
     assert_int_equal(mkfifo(scratch_path("model.safetensors"), 0600), 0);
-    err = (struct sp_err){0};
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "model.safetensors is a FIFO, expected a file"));
+    assert_fails(sp_safetensors_open(&c, scratch_folder(), NULL, why), SP_E_INPUT,
+                 "model.safetensors is a FIFO, expected a file");
     assert_int_equal(sp_safetensors_open(&c, scratch_path("none"), NULL, NULL), SP_E_IO);
     assert_null(c);
 }
@@ -214,7 +210,7 @@ TEST(a_file_that_shrinks_is_an_error)
     uint8_t byte;
 
     write_shard("x.safetensors", "{" ENTRY("t", 0, 1) "}", 1);
-    assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
+    assert_ok(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL));
     assert_int_equal(truncate(scratch_path("x.safetensors"), 20), 0);
     assert_int_equal(sp_safetensors_read(sp_safetensors_find(c, "t"), 0, 1, &byte, &err), SP_E_IO);
     assert_non_null(strstr(err.text, "tensor t: "));
@@ -243,7 +239,7 @@ TEST(many_entries)
         }
         strcpy(header + len, "}");
         write_shard("x.safetensors", header, full ? N : 0);
-        assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
+        assert_ok(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL));
         (void)sp_safetensors_tensors(c, &n);
         assert_int_equal(n, N);
         assert_non_null(sp_safetensors_find(c, "layers.123456"));
@@ -264,7 +260,6 @@ TEST(too_many_entries)
     enum { N = SP_SAFETENSORS_MAX_TENSORS + 1 };
     char *text = keep(malloc(N * 30));
     struct sp_safetensors *c = NULL;
-    struct sp_err err = {0};
     size_t len = 0;
 
     assert_non_null(text);
@@ -272,17 +267,15 @@ TEST(too_many_entries)
         len += (size_t)sprintf(text + len, "%s\"%d\":0", i ? "," : "{", i);
     strcpy(text + len, "}");
     write_shard("x.safetensors", text, 0);
-    assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, &err),
-                     SP_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "header has 524289 entries, at most 524288 are supported"));
+    assert_fails(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, why),
+                 SP_E_UNSUPPORTED, "header has 524289 entries, at most 524288 are supported");
     len = (size_t)sprintf(text, "{\"weight_map\":");
     for (int i = 0; i < N; i++)
         len += (size_t)sprintf(text + len, "%s\"%d\":{}", i ? "," : "{", i);
     strcpy(text + len, "}}");
     write_text("model.safetensors.index.json", text);
-    err = (struct sp_err){0};
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, " MB of memory, more than the 256 allowed"));
+    assert_fails(sp_safetensors_open(&c, scratch_folder(), NULL, why), SP_E_INPUT,
+                 " MB of memory, more than the 256 allowed");
 }
 
 TEST_FIXTURE(NULL, scratch_teardown);

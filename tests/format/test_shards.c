@@ -59,11 +59,9 @@ static void read_back(const struct sp_safetensors *c)
 
     assert_int_equal(n, N);
     for (size_t i = 0; i < n; i++) {
-        struct sp_err err = {0};
         uint8_t bytes[WIDTH] = {0};
         assert_string_equal(all[i].name, names[i]);
-        if (sp_safetensors_read(&all[i], 0, (size_t)all[i].size, bytes, &err))
-            fail_msg("%s", err.text);
+        assert_ok(sp_safetensors_read(&all[i], 0, (size_t)all[i].size, bytes, why));
         for (size_t k = 0; k < all[i].size; k++)
             assert_int_equal(bytes[k], byte_of(i, k));
     }
@@ -73,12 +71,11 @@ TEST(many_shards)
 {
     struct sp_safetensors_writer *w = write_shards(N);
     struct sp_safetensors *c = NULL;
-    struct sp_err err = {0};
     char *warnings = NULL;
 
-    assert_int_equal(sp_safetensors_writer_finish(w, NULL), SP_OK);
+    assert_ok(sp_safetensors_writer_finish(w, NULL));
     sp_safetensors_writer_close(w);
-    if (sp_safetensors_open(&c, scratch_folder(), &warnings, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_safetensors_open(&c, scratch_folder(), &warnings, why));
     assert_null(warnings);
     assert_int_equal(sp_safetensors_n_shards(c), N - 1);
     read_back(c);
@@ -100,17 +97,16 @@ TEST(abandoned_checkpoint_leaves_nothing)
 TEST(replaced_file_is_refused)
 {
     struct sp_file *file = NULL;
-    struct sp_err err = {0};
     char bytes[4] = "", path[512];
 
     snprintf(path, sizeof path, "%s", scratch_write("a", "abc", 3));
-    assert_int_equal(sp_file_open(&file, path, NULL), SP_OK);
+    assert_ok(sp_file_open(&file, path, NULL));
     sp_file_rest(file);
-    assert_int_equal(sp_file_read_at(file, 1, bytes, 2, NULL), SP_OK);
+    assert_ok(sp_file_read_at(file, 1, bytes, 2, NULL));
     assert_string_equal(bytes, "bc");
     assert_int_equal(rename(scratch_write("b", "abc", 3), path), 0);
-    assert_int_equal(sp_file_read_at(file, 1, bytes, 2, &err), SP_E_IO);
-    assert_non_null(strstr(err.text, "was replaced after it was opened"));
+    assert_fails(sp_file_read_at(file, 1, bytes, 2, why), SP_E_IO,
+                 "was replaced after it was opened");
     sp_file_close(file);
     scratch_remove();
 }

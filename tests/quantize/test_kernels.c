@@ -130,7 +130,7 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
 static void random_acts(struct sp_acts *acts, size_t n_rows, size_t cols, enum mode mode,
                         uint64_t *seed)
 {
-    assert_int_equal(sp_acts_init(acts, n_rows, cols, NULL), SP_OK);
+    assert_ok(sp_acts_init(acts, n_rows, cols, NULL));
     for (size_t t = 0; t < n_rows; t++) {
         float *x = acts->x + t * acts->ld;
         for (size_t k = 0; k < cols; k++)
@@ -225,7 +225,7 @@ TEST(test_all_tables_quantize_alike)
             random_acts(&a, 50, cols, (enum mode)mode, &seed);
             for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
                 if (!sp_kernels_supported(sp_kernels_all()[i])) continue;
-                assert_int_equal(sp_acts_init(&b, 50, cols, NULL), SP_OK);
+                assert_ok(sp_acts_init(&b, 50, cols, NULL));
                 memcpy(b.x, a.x, 50 * a.ld * sizeof *a.x);
                 for (size_t t = 0; t < 50; t++)
                     sp_kernels_all()[i]->quantize_row(&b, t);
@@ -254,7 +254,7 @@ TEST(test_quantize_by_hand)
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
         if (!sp_kernels_supported(kernels)) continue;
-        assert_int_equal(sp_acts_init(&a, 1, 160, NULL), SP_OK);
+        assert_ok(sp_acts_init(&a, 1, 160, NULL));
         memcpy(a.x, x, sizeof x);     /* block 0 */
         a.x[64] = smallest;           /* block 2: 127 / max overflows; block 1 stays zero */
         a.x[96] = INFINITY;           /* 3 */
@@ -322,7 +322,7 @@ TEST(test_one_column_is_selected)
         }
         for (size_t k = 0; k < COLS; k++) {
             struct sp_acts a;
-            assert_int_equal(sp_acts_init(&a, 1, COLS, NULL), SP_OK);
+            assert_ok(sp_acts_init(&a, 1, COLS, NULL));
             a.x[k] = 127.0f;
             sp_kernels_best()->quantize_row(&a, 0);
             sp_kernels_matmul(sp_kernels_best(), dtypes[d])(
@@ -455,7 +455,6 @@ TEST(test_non_finite_activations_show)
 TEST(test_tables)
 {
     const struct sp_kernels *found = NULL;
-    struct sp_err err = {0};
 
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
@@ -467,9 +466,9 @@ TEST(test_tables)
             assert_non_null(sp_kernels_matmul(kernels, dtypes[d]));
     }
     assert_true(sp_kernels_supported(&sp_kernels_ref));
-    assert_int_equal(sp_kernels_find(&found, "auto", &err), SP_OK);
+    assert_ok(sp_kernels_find(&found, "auto", why));
     assert_ptr_equal(found, sp_kernels_best());
-    assert_int_equal(sp_kernels_find(&found, NULL, &err), SP_OK);
+    assert_ok(sp_kernels_find(&found, NULL, why));
     assert_ptr_equal(found, sp_kernels_best());
 }
 
@@ -478,14 +477,12 @@ TEST(test_unknown_name)
 {
     char want[200] = "kernels \"mmx\": expected auto";
     const struct sp_kernels *found = NULL;
-    struct sp_err err = {0};
 
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         strcat(want, sp_kernels_all()[i] == &sp_kernels_ref ? " or " : ", ");
         strcat(want, sp_kernels_all()[i]->name);
     }
-    assert_int_equal(sp_kernels_find(&found, "mmx", &err), SP_E_USAGE);
-    assert_string_equal(err.text, want);
+    assert_fails_as(sp_kernels_find(&found, "mmx", why), SP_E_USAGE, want);
     assert_null(found);
 }
 
@@ -494,7 +491,7 @@ TEST(test_acts_memory)
     struct sp_acts a = {0};
 
     for (size_t cols = 1; cols < 5000; cols = cols * 3 + 1) {
-        assert_int_equal(sp_acts_init(&a, 3, cols, NULL), SP_OK);
+        assert_ok(sp_acts_init(&a, 3, cols, NULL));
         assert_true(a.cols == cols && a.ld >= cols && a.ld % 64 == 0 && a.ld % 4096 != 0);
         assert_true(a.ld_block >= a.ld / 32);
         assert_true((uintptr_t)a.x % 64 == 0 && (uintptr_t)a.q % 64 == 0);

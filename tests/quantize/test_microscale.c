@@ -189,8 +189,7 @@ static uint8_t *encode_rows(enum sp_dtype dtype, const float *rows, size_t n_row
     panel = calloc(*size, 1);
     assert_non_null(panel);
     sp_encoder_init(&encoder);
-    assert_int_equal(
-        sp_panel_encode(panel, dtype, &encoder, rows, n_rows, cols, 0, NULL, NULL, NULL), SP_OK);
+    assert_ok(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, cols, 0, NULL, NULL, NULL));
     return keep(panel);
 }
 

@@ -109,7 +109,7 @@ TEST(test_rules)
         struct sp_policy_tensor tensor = {.spec = &spec, .stored = c->stored};
         struct sp_policy_choice choice;
         memcpy(spec.shape, c->shape, c->rank * sizeof *c->shape);
-        assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+        assert_ok(sp_policy_choose(&choice, &request, &tensor, NULL));
         if (choice.dtype != c->expected || choice.layout != c->layout ||
             strcmp(choice.rule, c->rule) != 0)
             fail_msg("case %zu: type %d, layout %d, \"%s\"; expected %d, %d, \"%s\"", i,
@@ -126,7 +126,7 @@ TEST(test_draft)
     struct sp_policy_tensor tensor = {.spec = &spec, .stored = SP_BF16};
     struct sp_policy_choice choice;
 
-    assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+    assert_ok(sp_policy_choose(&choice, &request, &tensor, NULL));
     assert_int_equal(choice.dtype, SP_Q4);
 }
 
@@ -137,10 +137,8 @@ static void check_refusal(enum sp_role role, enum sp_dtype stored, enum sp_dtype
     struct sp_policy_request request = {.type = type};
     struct sp_policy_tensor tensor = {.spec = &spec, .stored = stored};
     struct sp_policy_choice choice;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_policy_choose(&choice, &request, &tensor, &err), status);
-    assert_string_equal(err.text, message);
+    assert_fails_as(sp_policy_choose(&choice, &request, &tensor, why), status, message);
 }
 
 TEST(test_refusals)
@@ -182,10 +180,10 @@ TEST(test_calibrated_output)
     for (size_t i = 0; i < sizeof calibrated / sizeof *calibrated; i++) {
         struct sp_policy_request request = {.type = calibrated[i].type};
         struct sp_policy_choice choice;
-        assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+        assert_ok(sp_policy_choose(&choice, &request, &tensor, NULL));
         assert_int_equal(choice.dtype, calibrated[i].want);
         request.output_type = SP_Q4;
-        assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+        assert_ok(sp_policy_choose(&choice, &request, &tensor, NULL));
         assert_int_equal(choice.dtype, SP_Q4);
     }
 }

@@ -542,11 +542,11 @@ static void write_page(const char *path, const uint8_t *bytes, size_t size)
 
 /* Checks that the other page is used, that a note says why, and that the page is there
  * again. */
-static void check_damage(const struct kept *k, const char *page, const char *why)
+static void check_damage(const struct kept *k, const char *page, const char *reason)
 {
     notes[0] = '\0';
     assert_int_equal(answer_anew(k->path, NULL, k->folder, k->p.first, N_FIRST, &k->want), 256);
-    if (strstr(notes, why) == NULL) fail_msg("%s: expected %s", notes, why);
+    if (strstr(notes, reason) == NULL) fail_msg("%s: expected %s", notes, reason);
     assert_non_null(strstr(notes, page));
     notes[0] = '\0';
     assert_int_equal(answer_anew(k->path, NULL, k->folder, k->p.first, N_FIRST, &k->want), 512);

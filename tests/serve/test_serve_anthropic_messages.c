@@ -16,7 +16,7 @@ static void assert_converted(const char *body, const char *wanted)
     char *text = NULL, *all;
 
     body = keep_quoted(body);
-    assert_int_equal(sp_json_parse(&request.body, body, strlen(body), SP_JSON_STRICT, &err), SP_OK);
+    assert_ok(sp_json_parse(&request.body, body, strlen(body), SP_JSON_STRICT, &err));
     if (sp_serve_anthropic_read_messages(&request, &conversation, &err)) {
         assert_string_equal(err.text, wanted);
     } else {

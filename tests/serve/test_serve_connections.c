@@ -47,7 +47,7 @@ static bool check_slowest(void)
     double began = sp_seconds();
     bool closed, in_time;
 
-    assert_int_equal(sp_connections_open(&f.connections, 2, 3, NULL), SP_OK);
+    assert_ok(sp_connections_open(&f.connections, 2, 3, NULL));
     add(&f, 0, true);
     add(&f, 1, true);
     sp_connections_respond(f.connections, sp_connections_find(f.connections, f.ours[0]));

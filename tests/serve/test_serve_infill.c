@@ -23,11 +23,11 @@ static char *renamed(char *text)
         struct sp_strbuf out = {0};
         char *rest = text, *at;
         while ((at = strstr(rest, names[i][0])) != NULL) {
-            assert_int_equal(sp_strbuf_append(&out, rest, (size_t)(at - rest), NULL), SP_OK);
-            assert_int_equal(sp_strbuf_append(&out, names[i][1], strlen(names[i][1]), NULL), SP_OK);
+            assert_ok(sp_strbuf_append(&out, rest, (size_t)(at - rest), NULL));
+            assert_ok(sp_strbuf_append(&out, names[i][1], strlen(names[i][1]), NULL));
             rest = at + strlen(names[i][0]);
         }
-        assert_int_equal(sp_strbuf_append(&out, rest, strlen(rest) + 1, NULL), SP_OK);
+        assert_ok(sp_strbuf_append(&out, rest, strlen(rest) + 1, NULL));
         text = keep(out.at);
     }
     return text;

@@ -63,14 +63,12 @@ static void set_up(struct fixture *f, size_t max_open)
         f->all[i].n_names = 1;
         f->all[i].number = i;
     }
-    assert_int_equal(sp_serve_models_new(&f->models, &options, NULL), SP_OK);
+    assert_ok(sp_serve_models_new(&f->models, &options, NULL));
 }
 
 static void acquire(struct fixture *f, size_t i, double keep_alive)
 {
-    struct sp_err err = {0};
-
-    assert_int_equal(sp_serve_models_acquire(f->models, &f->all[i], keep_alive, NULL, &err), 0);
+    assert_fails(sp_serve_models_acquire(f->models, &f->all[i], keep_alive, NULL, why), 0, "");
 }
 
 static void use(struct fixture *f, size_t i, double keep_alive)
@@ -225,20 +223,19 @@ TEST(a_look_is_no_use)
 
 TEST(failures)
 {
-    struct sp_err err = {0};
     struct fixture f;
 
     set_up(&f, 1);
     f.status = SP_E_IO;
-    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 500);
-    assert_string_equal(err.text, "it does not open");
+    assert_fails_as(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, why), 500,
+                    "it does not open");
     assert_false(is_open(&f, 0));
     f.status = SP_E_NOMEM; /* which may pass */
-    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 503);
+    assert_fails(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, why), 503, "");
     f.status = SP_OK;
     use(&f, 1, -1); /* the place is free again */
     sp_serve_models_stop(f.models);
-    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[1], -1, NULL, &err), 503);
+    assert_fails(sp_serve_models_acquire(f.models, &f.all[1], -1, NULL, why), 503, "");
     sp_serve_models_free(f.models);
 }
 
@@ -296,7 +293,6 @@ TEST(requests_are_served_in_order)
 {
     struct request other, same;
     atomic_int order = 0;
-    struct sp_err err = {0};
     struct fixture f;
 
     set_up(&f, 1);
@@ -305,7 +301,7 @@ TEST(requests_are_served_in_order)
     begin(&same, &f, 0, &order);
     assert_int_equal(order, 0);
     assert_int_equal(f.n_opened[1], 0);
-    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 503);
+    assert_fails(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, why), 503, "");
     sp_serve_models_release(f.models, &f.all[0]);
     pthread_join(other.thread, NULL);
     pthread_join(same.thread, NULL);

@@ -3,6 +3,7 @@
  * model and Markdown; and what page_checks.js checks in the page. With SPECTOOL_SCREENSHOTS=FOLDER
  * it also takes pictures. */
 #include "tests/support/browser.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/served_model.h"
@@ -92,15 +93,12 @@ static int teardown(void **state)
 
 static void run(const char *statement)
 {
-    free(browser_value(&page, statement));
+    browser_value(&page, statement);
 }
 
 static void set(const char *id, const char *value)
 {
-    char statement[256];
-
-    snprintf(statement, sizeof statement, "document.getElementById('%s').value = '%s'", id, value);
-    run(statement);
+    run(keep_format("document.getElementById('%s').value = '%s'", id, value));
 }
 
 /* Types a message and sends it by Enter. */
@@ -113,22 +111,17 @@ static void ask(const char *text)
 
 static void await_answer(size_t n_messages)
 {
-    char n[16];
-
-    snprintf(n, sizeof n, "%zu", n_messages);
-    browser_await(&page, "document.querySelectorAll('.message').length", n);
+    browser_await(&page, "document.querySelectorAll('.message').length",
+                  keep_format("%zu", n_messages));
     browser_await(&page, "document.getElementById('send').textContent", "Send");
 }
 
 /* Presses a button of the last message. */
 static void press(const char *text)
 {
-    char statement[256];
-
-    snprintf(statement, sizeof statement,
-             "[..." LAST ".querySelectorAll('button')].find(b => b.textContent === '%s').click()",
-             text);
-    run(statement);
+    run(keep_format("[..." LAST
+                    ".querySelectorAll('button')].find(b => b.textContent === '%s').click()",
+                    text));
 }
 
 /* The answer is that of the API. */
@@ -285,25 +278,19 @@ TEST(test_console)
 /* Leaves the page and opens its address again. */
 static void reopen(void)
 {
-    char *url = browser_value(&page, "location.href");
+    const char *url = browser_value(&page, "location.href");
 
     browser_open(&page, "about:blank");
     browser_open(&page, url);
-    free(url);
 }
 
 static void check(void **state)
 {
-    char statement[64], *kind;
-
     if (strcmp(*state, "afterReload") == 0) reopen();
     browser_await(&page, "models.size > 0", "true");
-    kind = browser_value(&page, "typeof checks");
-    if (strcmp(kind, "undefined") == 0)
+    if (strcmp(browser_value(&page, "typeof checks"), "undefined") == 0)
         browser_run_file(&page, "", TESTDATA "/../tests/serve/page_checks.js");
-    free(kind);
-    snprintf(statement, sizeof statement, "check('%s')", (const char *)*state);
-    run(statement);
+    run(keep_format("check('%s')", (const char *)*state));
     browser_await(&page, "result", "right");
 }
 

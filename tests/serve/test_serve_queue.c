@@ -9,7 +9,7 @@ static struct sp_serve_queue *queue_of(size_t n_threads)
 {
     struct sp_serve_queue *q = NULL;
 
-    assert_int_equal(sp_serve_queue_new(&q, 8, n_threads, NULL), SP_OK);
+    assert_ok(sp_serve_queue_new(&q, 8, n_threads, NULL));
     return q;
 }
 

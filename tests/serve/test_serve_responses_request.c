@@ -12,7 +12,7 @@ static struct sp_json *parse(const char *text)
     struct sp_json *json = NULL;
 
     text = keep_quoted(text);
-    assert_int_equal(sp_json_parse(&json, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    assert_ok(sp_json_parse(&json, text, strlen(text), SP_JSON_STRICT, NULL));
     return json;
 }
 

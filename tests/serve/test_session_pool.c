@@ -20,7 +20,7 @@ static struct served serve(size_t n)
                            &(struct sp_session_options){.size = sizeof(struct sp_session_options),
                                                         .n_context = N_CONTEXT})};
 
-    assert_int_equal(sp_session_pool_new(&s.sessions, s.g.session, n, NULL), SP_OK);
+    assert_ok(sp_session_pool_new(&s.sessions, s.g.session, n, NULL));
     return s;
 }
 

@@ -1,5 +1,6 @@
 #include "tests/support/browser.h"
 #include "format/json/json_write.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -77,7 +78,7 @@ static void note_problem(struct browser *b, const struct sp_json *event, const c
     snprintf(b->problems + len, sizeof b->problems - len, "%.300s\n", message);
 }
 
-char *browser_send(struct browser *b, const char *method, const char *parameters)
+const struct sp_json *browser_send(struct browser *b, const char *method, const char *parameters)
 {
     unsigned id = ++b->n_sent;
     char head[256];
@@ -90,46 +91,35 @@ char *browser_send(struct browser *b, const char *method, const char *parameters
     assert_int_equal(write(b->to, "}", 2), 2); /* with its NUL */
     for (;;) {
         const char *message = receive(b);
-        struct sp_json *json = NULL;
-        char *result = NULL;
+        const struct sp_json *json = keep_parsed(message, strlen(message), SP_JSON_LENIENT);
         int64_t answered = 0;
-        assert_int_equal(sp_json_parse(&json, message, strlen(message), SP_JSON_LENIENT, NULL), 0);
         if (sp_json_to_i64(sp_json_get(json, "id"), &answered) && answered == id) {
             if (sp_json_get(json, "result") == NULL) fail_msg("%s: %.300s", method, message);
-            assert_int_equal(sp_json_print(&result, sp_json_get(json, "result"), NULL), 0);
-        } else {
-            note_problem(b, json, message);
+            return sp_json_get(json, "result");
         }
-        sp_json_free(json);
-        if (result) return result;
+        note_problem(b, json, message);
     }
 }
 
-/* Sends a command whose only parameter is a string, and returns the text at `member` of the result;
- * owned (free). */
-static char *send_text(struct browser *b, const char *method, const char *key, const char *value,
-                       const char *further, const char *member)
+/* Sends a command whose only parameter is a string, and returns the text at `member` of the result.
+ */
+static const char *send_text(struct browser *b, const char *method, const char *key,
+                             const char *value, const char *further, const char *member)
 {
     struct sp_json_out out = {0};
-    struct sp_json *json = NULL;
-    const struct sp_json *found;
-    char *answer, *text = NULL;
+    const struct sp_json *result, *found;
     struct sp_text command;
 
     sp_json_out_print(&out, "{\"%s\": ", key);
     sp_json_out_quoted(&out, value, strlen(value));
     sp_json_out_print(&out, "%s}", further);
     assert_int_equal(sp_json_out_take(&command, &out, NULL), 0);
-    answer = browser_send(b, method, command.at);
-    assert_int_equal(sp_json_parse(&json, answer, strlen(answer), SP_JSON_LENIENT, NULL), 0);
-    found = sp_json_get(json, member);
+    result = browser_send(b, method, keep(command.at));
+    found = sp_json_get(result, member);
     if (sp_json_get(found, "value")) found = sp_json_get(found, "value");
-    if (sp_json_to_string(found, NULL)) text = strdup(sp_json_to_string(found, NULL));
-    if (sp_json_get(json, "exceptionDetails")) fail_msg("%s: %.500s", value, answer);
-    sp_json_free(json);
-    free(answer);
-    free(command.at);
-    return text ? text : strdup("");
+    if (sp_json_get(result, "exceptionDetails"))
+        fail_msg("%s: %.500s", value, keep_printed(result));
+    return sp_json_to_string(found, NULL) ? sp_json_to_string(found, NULL) : "";
 }
 
 /* ---- the process ---- */
@@ -161,7 +151,7 @@ struct browser browser_start(void)
     const char *program = find_program();
     struct browser b = {.pid = 0};
     int to[2], from[2];
-    char *target, further[128], *session;
+    const char *target;
 
     if (program == NULL) {
         fprintf(stderr, "skipped: Chromium is not installed (apt-get install chromium)\n");
@@ -180,14 +170,12 @@ struct browser browser_start(void)
     b.to = to[1];
     b.from = from[0];
     target = send_text(&b, "Target.createTarget", "url", "about:blank", "", "targetId");
-    snprintf(further, sizeof further, ", \"flatten\": true");
-    session = send_text(&b, "Target.attachToTarget", "targetId", target, further, "sessionId");
-    snprintf(b.session, sizeof b.session, "%s", session);
-    free(target);
-    free(session);
-    free(browser_send(&b, "Page.enable", "{}"));
-    free(browser_send(&b, "Runtime.enable", "{}"));
-    free(browser_send(&b, "Log.enable", "{}"));
+    snprintf(b.session, sizeof b.session, "%s",
+             send_text(&b, "Target.attachToTarget", "targetId", target, ", \"flatten\": true",
+                       "sessionId"));
+    browser_send(&b, "Page.enable", "{}");
+    browser_send(&b, "Runtime.enable", "{}");
+    browser_send(&b, "Log.enable", "{}");
     return b;
 }
 
@@ -204,92 +192,76 @@ void browser_stop(struct browser *b)
 
 void browser_open(struct browser *b, const char *url)
 {
-    free(send_text(b, "Page.navigate", "url", url, "", "frameId"));
+    send_text(b, "Page.navigate", "url", url, "", "frameId");
     browser_await(b, "document.readyState", "complete");
 }
 
 void browser_run(struct browser *b, const char *script)
 {
-    free(send_text(b, "Runtime.evaluate", "expression", script, "", "result"));
+    send_text(b, "Runtime.evaluate", "expression", script, "", "result");
 }
 
 void browser_run_file(struct browser *b, const char *words, const char *path)
 {
     size_t size;
-    char *text = scratch_read(path, &size), *script;
-    FILE *f = open_memstream(&script, &size);
 
-    assert_non_null(f);
-    fprintf(f, "%s%s", words, text);
-    assert_int_equal(fclose(f), 0);
-    browser_run(b, script);
-    free(script);
+    browser_run(b, keep_format("%s%s", words, scratch_read(path, &size)));
 }
 
-char *browser_value(struct browser *b, const char *expression)
+const char *browser_value(struct browser *b, const char *expression)
 {
-    char whole[2048];
-
-    snprintf(whole, sizeof whole, "String(%s)", expression);
-    return send_text(b, "Runtime.evaluate", "expression", whole, ", \"returnByValue\": true",
-                     "result");
+    return send_text(b, "Runtime.evaluate", "expression", keep_format("String(%s)", expression),
+                     ", \"returnByValue\": true", "result");
 }
 
 void browser_await(struct browser *b, const char *expression, const char *value)
 {
     for (int i = 0; i < 500; i++, nap()) {
-        char *now = browser_value(b, expression);
-        bool equal = strcmp(now, value) == 0;
-        if (!equal && i == 499) fail_msg("%s is \"%s\", not \"%s\"", expression, now, value);
-        free(now);
-        if (equal) return;
+        const char *now = browser_value(b, expression);
+        if (strcmp(now, value) == 0) return;
+        if (i == 499) fail_msg("%s is \"%s\", not \"%s\"", expression, now, value);
     }
 }
 
 void browser_type(struct browser *b, const char *text)
 {
-    free(send_text(b, "Input.insertText", "text", text, "", "none"));
+    send_text(b, "Input.insertText", "text", text, "", "none");
 }
 
 void browser_press(struct browser *b, const char *key)
 {
     bool enter = strcmp(key, "Enter") == 0;
-    char further[128];
+    const char *further =
+        enter ? ", \"type\": \"keyDown\", \"windowsVirtualKeyCode\": 13, \"text\": \"\\r\""
+              : ", \"type\": \"keyDown\", \"windowsVirtualKeyCode\": 27";
 
-    snprintf(further, sizeof further, ", \"type\": \"keyDown\", \"windowsVirtualKeyCode\": %d%s",
-             enter ? 13 : 27, enter ? ", \"text\": \"\\r\"" : "");
-    free(send_text(b, "Input.dispatchKeyEvent", "key", key, further, "none"));
-    free(send_text(b, "Input.dispatchKeyEvent", "key", key, ", \"type\": \"keyUp\"", "none"));
+    send_text(b, "Input.dispatchKeyEvent", "key", key, further, "none");
+    send_text(b, "Input.dispatchKeyEvent", "key", key, ", \"type\": \"keyUp\"", "none");
 }
 
 void browser_show_as(struct browser *b, int width, int height, bool dark)
 {
-    char parameters[256];
+    const char *phone = width < 600 ? "true" : "false";
 
-    snprintf(parameters, sizeof parameters,
-             "{\"width\": %d, \"height\": %d, \"deviceScaleFactor\": 1, \"mobile\": %s}", width,
-             height, width < 600 ? "true" : "false");
-    free(browser_send(b, "Emulation.setDeviceMetricsOverride", parameters));
-    snprintf(parameters, sizeof parameters, "{\"enabled\": %s}", width < 600 ? "true" : "false");
-    free(browser_send(b, "Emulation.setTouchEmulationEnabled", parameters));
-    snprintf(parameters, sizeof parameters,
-             "{\"features\": [{\"name\": \"prefers-color-scheme\", \"value\": \"%s\"}]}",
-             dark ? "dark" : "light");
-    free(browser_send(b, "Emulation.setEmulatedMedia", parameters));
+    browser_send(
+        b, "Emulation.setDeviceMetricsOverride",
+        keep_format("{\"width\": %d, \"height\": %d, \"deviceScaleFactor\": 1, \"mobile\": %s}",
+                    width, height, phone));
+    browser_send(b, "Emulation.setTouchEmulationEnabled", keep_format("{\"enabled\": %s}", phone));
+    browser_send(
+        b, "Emulation.setEmulatedMedia",
+        keep_format("{\"features\": [{\"name\": \"prefers-color-scheme\", \"value\": \"%s\"}]}",
+                    dark ? "dark" : "light"));
 }
 
 void browser_picture(struct browser *b, const char *name)
 {
     const char *folder = getenv("SPECTOOL_SCREENSHOTS");
-    char path[1024], *data;
     FILE *f;
 
     if (folder == NULL) return;
-    data = send_text(b, "Page.captureScreenshot", "format", "png", "", "data");
-    snprintf(path, sizeof path, "base64 -d >'%s/%s.png'", folder, name);
-    f = popen(path, "w");
+    f = popen(keep_format("base64 -d >'%s/%s.png'", folder, name), "w");
     assert_non_null(f);
-    fputs(data, f);
+    fputs(send_text(b, "Page.captureScreenshot", "format", "png", "", "data"), f);
     assert_int_equal(pclose(f), 0);
-    free(data);
 }

@@ -26,16 +26,16 @@ struct browser browser_start(void);
 void browser_stop(struct browser *b);
 
 /* Sends a command with the parameters that a JSON object has, and returns the member "result" of
- * the answer as text; owned (free). */
-char *browser_send(struct browser *b, const char *method, const char *parameters);
+ * the answer; kept (keep.h). */
+const struct sp_json *browser_send(struct browser *b, const char *method, const char *parameters);
 /* Opens an address and waits until it is loaded. */
 void browser_open(struct browser *b, const char *url);
 /* Runs a script in the page; what it declares stays. */
 void browser_run(struct browser *b, const char *script);
 /* Runs the script that is in a file, with words before its text. */
 void browser_run_file(struct browser *b, const char *words, const char *path);
-/* Returns the value of an expression, converted to a string; owned (free). */
-char *browser_value(struct browser *b, const char *expression);
+/* Returns the value of an expression, converted to a string; kept. */
+const char *browser_value(struct browser *b, const char *expression);
 /* Checks that the expression has this value, within ten seconds. */
 void browser_await(struct browser *b, const char *expression, const char *value);
 /* Types a text where the focus is, and presses a key such as "Enter". */

@@ -30,7 +30,7 @@ int transcript_teardown(void **state)
 
 void transcript_append(struct sp_strbuf *text, const char *more, size_t size)
 {
-    assert_int_equal(sp_strbuf_append(text, more, size, NULL), SP_OK);
+    assert_ok(sp_strbuf_append(text, more, size, NULL));
 }
 
 void transcript_record(void *context, const struct sp_chat_part *part)
@@ -56,7 +56,7 @@ void transcript_record(void *context, const struct sp_chat_part *part)
 
 void transcript_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to)
 {
-    assert_int_equal(sp_chat_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
+    assert_ok(sp_chat_parser_feed(parser, a->text + from, to - from, false, NULL));
 }
 
 /* Feeds the text in two parts, cut at `cut`, or byte by byte if `cut` is 0. Returns the
@@ -71,14 +71,14 @@ static char *read_cut(const struct answer *a, size_t cut)
                                                    .context = &t};
     struct sp_chat_parser *parser = NULL;
 
-    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_ok(sp_chat_parser_open(&parser, &reading, NULL));
     if (cut > 0) {
         transcript_feed(parser, a, 0, cut);
         transcript_feed(parser, a, cut, a->size);
     }
     for (size_t i = 0; cut == 0 && i < a->size; i++)
         transcript_feed(parser, a, i, i + 1);
-    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    assert_ok(sp_chat_parser_finish(parser, NULL));
     sp_chat_parser_close(parser);
     if (t.last >= 0) transcript_append(&t.text, ")", 1);
     transcript_append(&t.text, "", 1);

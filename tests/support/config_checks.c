@@ -26,10 +26,9 @@ static void release(void *config)
 struct sp_config *config_read(const char *path, char **warnings)
 {
     struct sp_config *c = malloc(sizeof *c);
-    struct sp_err err = {0};
 
     assert_non_null(c);
-    if (config_parse_file(c, path, warnings, &err)) fail_msg("%s: %s", path, err.text);
+    assert_case_ok(path, config_parse_file(c, path, warnings, why));
     if (warnings) keep(*warnings);
     return keep_with(c, release);
 }
@@ -37,10 +36,9 @@ struct sp_config *config_read(const char *path, char **warnings)
 struct sp_config *config_parsed(const char *json)
 {
     struct sp_config *c = malloc(sizeof *c);
-    struct sp_err err = {0};
 
     assert_non_null(c);
-    if (sp_config_parse(c, json, strlen(json), NULL, &err)) fail_msg("%s: %s", json, err.text);
+    assert_case_ok(json, sp_config_parse(c, json, strlen(json), NULL, why));
     return keep_with(c, release);
 }
 

@@ -70,13 +70,12 @@ void create_pack(const char *path, const char *output, enum sp_dtype target, enu
                  unsigned n_threads)
 {
     struct sp_create_options o = create_options(path, output);
-    struct sp_err err = {0};
 
     o.target_type = target;
     o.draft_type = draft;
     o.n_threads = n_threads;
     o.force = true;
-    if (sp_create(NULL, &o, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_create(NULL, &o, why));
 }
 
 void create_requantize(const char *input, const char *output, enum sp_dtype target,
@@ -88,9 +87,8 @@ void create_requantize(const char *input, const char *output, enum sp_dtype targ
                                   .draft_type = draft,
                                   .n_threads = 2,
                                   .force = true};
-    struct sp_err err = {0};
 
-    if (sp_requantize(NULL, &o, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_requantize(NULL, &o, why));
 }
 
 void create_assert_same_file(const char *a, const char *b)

@@ -11,9 +11,8 @@ static void close_package(void *package)
 struct sp_package *keep_package(const char *path, const struct sp_package_options *options)
 {
     struct sp_package *package = NULL;
-    struct sp_err err = {0};
 
-    if (sp_package_open(&package, path, options, &err)) fail_msg("%s: %s", path, err.text);
+    assert_case_ok(path, sp_package_open(&package, path, options, why));
     return keep_with(package, close_package);
 }
 
@@ -26,9 +25,8 @@ struct sp_session *keep_session(struct sp_package *package,
                                 const struct sp_session_options *options)
 {
     struct sp_session *session = NULL;
-    struct sp_err err = {0};
 
-    if (sp_session_open(&session, package, options, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_session_open(&session, package, options, why));
     return keep_with(session, close_session);
 }
 
@@ -58,9 +56,8 @@ static void release_result(void *result)
 struct sp_result keep_answer(struct sp_session *session, const struct sp_request *request)
 {
     struct sp_result result = SP_RESULT_INIT, *kept = malloc(sizeof *kept);
-    struct sp_err err = {0};
 
-    if (sp_session_generate(session, request, &result, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_session_generate(session, request, &result, why));
     assert_non_null(kept);
     *kept = result;
     keep_with(kept, release_result);
@@ -101,9 +98,8 @@ static int add_row(void *context, size_t row, const float *logits, size_t width)
 struct logit_rows keep_logits(struct sp_session *session, const uint32_t *ids, size_t n)
 {
     struct logit_rows rows = {0};
-    struct sp_err err = {0};
 
-    if (sp_session_logits(session, ids, n, add_row, &rows, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_session_logits(session, ids, n, add_row, &rows, why));
     keep(rows.values);
     return rows;
 }
@@ -112,10 +108,8 @@ struct logit_rows keep_draft_logits(struct sp_session *session, const uint32_t *
                                     size_t n_steps)
 {
     struct logit_rows rows = {0};
-    struct sp_err err = {0};
 
-    if (sp_session_draft_logits(session, ids, n, n_steps, add_row, &rows, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_session_draft_logits(session, ids, n, n_steps, add_row, &rows, why));
     keep(rows.values);
     return rows;
 }

@@ -93,7 +93,7 @@ char *keep_printed(const struct sp_json *json)
 {
     char *text = NULL;
 
-    assert_int_equal(sp_json_print(&text, json, NULL), SP_OK);
+    assert_ok(sp_json_print(&text, json, NULL));
     return keep(text);
 }
 

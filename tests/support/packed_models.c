@@ -76,10 +76,9 @@ static enum sp_status pack(const char **path, const char *modelfile, enum sp_dty
 
 const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dtype draft)
 {
-    struct sp_err err = {0};
     const char *path;
 
-    if (pack(&path, modelfile, target, draft, &err)) fail_msg("%s", err.text);
+    assert_ok(pack(&path, modelfile, target, draft, why));
     return path;
 }
 

@@ -12,10 +12,9 @@ static void release(void *source)
 struct sp_source *keep_source(const char *path)
 {
     struct sp_source *source = malloc(sizeof *source);
-    struct sp_err err = {0};
 
     assert_non_null(source);
-    if (sp_source_open(source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_source_open(source, path, SP_PART_TARGET, NULL, why));
     return keep_with(source, release);
 }
 
@@ -28,13 +27,13 @@ float *stored_tensor_floats(const struct sp_source *source, const struct sp_tens
     enum sp_status st;
     size_t need;
 
-    assert_int_equal(sp_source_scratch(&need, source, spec, NULL), SP_OK);
-    assert_int_equal(sp_scratch_open(&scratch, need, NULL), SP_OK);
-    assert_int_equal(sp_source_stored(&stored, source, spec, NULL), SP_OK);
+    assert_ok(sp_source_scratch(&need, source, spec, NULL));
+    assert_ok(sp_scratch_open(&scratch, need, NULL));
+    assert_ok(sp_source_stored(&stored, source, spec, NULL));
     st = stored.layout == SP_PLAIN
              ? sp_source_read_all(out, source, spec, &scratch, NULL)
              : sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL);
-    assert_int_equal(st, SP_OK);
+    assert_ok(st);
     sp_scratch_release(&scratch);
     *dtype = stored.dtype;
     return out;

@@ -13,10 +13,8 @@ static void close_template(void *t)
 struct sp_template *keep_template(const char *text, enum sp_template_language language)
 {
     struct sp_template *t = NULL;
-    struct sp_err err = {0};
 
-    if (sp_template_compile(&t, text, strlen(text), language, &err))
-        fail_msg("%s: %s", text, err.text);
+    assert_case_ok(text, sp_template_compile(&t, text, strlen(text), language, why));
     return keep_with(t, close_template);
 }
 

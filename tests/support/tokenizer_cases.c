@@ -18,12 +18,10 @@ void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size
                          const char *config)
 {
     const struct sp_text texts[] = {{(char *)(uintptr_t)json, size}, whole_text(config)};
-    struct sp_err err = {0};
 
     memset(t, 0, sizeof *t);
-    if (sp_vocab_compile(&t->blob, &t->blob_size, &texts[0], &texts[1], NULL, &err) ||
-        sp_tokenizer_open(&t->tok, keep(t->blob), t->blob_size, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_vocab_compile(&t->blob, &t->blob_size, &texts[0], &texts[1], NULL, why));
+    assert_ok(sp_tokenizer_open(&t->tok, keep(t->blob), t->blob_size, why));
     keep_with(t->tok, close_tokenizer);
 }
 
@@ -42,12 +40,10 @@ static void compare_ids(const char *where, const uint32_t *found, size_t n_found
 void expect_ids(const struct tokenizer_case *t, const char *where, const char *text, size_t size,
                 unsigned flags, const uint32_t *ids, size_t n)
 {
-    struct sp_err err = {0};
     uint32_t *found = NULL;
     size_t n_found;
 
-    if (sp_tokenizer_encode(t->tok, text, size, flags, &found, &n_found, &err))
-        fail_msg("%s: %s", where, err.text);
+    assert_case_ok(where, sp_tokenizer_encode(t->tok, text, size, flags, &found, &n_found, why));
     compare_ids(where, found, n_found, ids, n);
     free(found);
 }
@@ -64,7 +60,7 @@ static char *stream(const struct tokenizer_case *t, const char *where, const uin
 
     *size = 0;
     assert_non_null(all);
-    assert_int_equal(sp_detokenizer_open(&detok, t->tok, skip_special, &err), SP_OK);
+    assert_ok(sp_detokenizer_open(&detok, t->tok, skip_special, &err));
     for (size_t i = 0; i <= n; i++) {
         enum sp_status st = i < n ? sp_detokenizer_feed(detok, ids[i], &part, &part_size, &err)
                                   : sp_detokenizer_flush(detok, &part, &part_size, &err);
@@ -83,12 +79,11 @@ static char *stream(const struct tokenizer_case *t, const char *where, const uin
 void expect_text(const struct tokenizer_case *t, const char *where, const uint32_t *ids, size_t n,
                  bool skip_special, const char *text, size_t size, bool same_stream)
 {
-    struct sp_err err = {0};
     char *found = NULL, *streamed;
     size_t found_size, streamed_size;
 
-    if (sp_tokenizer_decode(t->tok, ids, n, skip_special, &found, &found_size, &err))
-        fail_msg("%s: %s", where, err.text);
+    assert_case_ok(where,
+                   sp_tokenizer_decode(t->tok, ids, n, skip_special, &found, &found_size, why));
     if (found_size != size || memcmp(found, text, size) != 0)
         fail_msg("%s: \"%s\", expected \"%s\"", where, found, text);
     streamed = stream(t, where, ids, n, skip_special, &streamed_size);
@@ -113,15 +108,13 @@ char *next_line(char **text)
 
 char *read_zstd(const char *path, size_t size)
 {
-    struct sp_err err = {0};
     size_t frame_size;
     char *frame = golden_file(path, &frame_size), *content;
 
     if (frame == NULL) return NULL;
     content = keep(malloc(size + 1));
     assert_non_null(content);
-    if (sp_decompress(content, size, (const uint8_t *)frame, frame_size, &err))
-        fail_msg("%s: %s", path, err.text);
+    assert_case_ok(path, sp_decompress(content, size, (const uint8_t *)frame, frame_size, why));
     content[size] = '\0';
     return content;
 }

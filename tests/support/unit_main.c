@@ -26,6 +26,7 @@ static void module_of(const char *file, char module[NAME_SIZE])
 static int begin_test(void **state)
 {
     n_kept = kept_count();
+    *why = (struct sp_err){0};
     return around_each && around_each->setup ? around_each->setup(state) : 0;
 }
 

@@ -14,6 +14,8 @@
 #ifndef SP_TESTS_SUPPORT_UNIT_TEST_H
 #define SP_TESTS_SUPPORT_UNIT_TEST_H
 
+#include "format/base/err.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,8 +33,21 @@ enum { IS_SANITIZED = 1 };
 enum { IS_SANITIZED = 0 };
 #endif
 
-/* A call that must succeed. */
-#define assert_ok(call) assert_int_equal(call, SP_OK)
+/* Where the functions under test say why they fail: their `err`, which the checks below clear. */
+extern struct sp_err *const why;
+
+/* A call that must succeed; also with the name of its case for the message. */
+#define assert_ok(call) unit_check_ok((int)(call), #call, __FILE__, __LINE__)
+#define assert_case_ok(name, call) unit_check_ok((int)(call), name, __FILE__, __LINE__)
+/* A call that must return this status, where *why contains the text, or is equal to it. */
+#define assert_fails(call, status, part)                                                           \
+    unit_check_failure((int)(call), status, part, false, __FILE__, __LINE__)
+#define assert_fails_as(call, status, sentence)                                                    \
+    unit_check_failure((int)(call), status, sentence, true, __FILE__, __LINE__)
+
+void unit_check_ok(int status, const char *what, const char *file, int line);
+void unit_check_failure(int found, int status, const char *text, bool whole, const char *file,
+                        int line);
 
 enum unit_kind { UNIT_TEST, UNIT_TEST_FIXTURE, UNIT_GROUP_FIXTURE };
 

@@ -11,7 +11,7 @@ uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
     uint64_t *numbers;
 
     snprintf(path, sizeof path, "%s/vectors/%s", TESTDATA, name);
-    assert_int_equal(sp_file_read_text(&text, path, 1 << 20, NULL), SP_OK);
+    assert_ok(sp_file_read_text(&text, path, 1 << 20, NULL));
     numbers = keep(calloc(text.size + 1, sizeof *numbers));
     assert_non_null(numbers);
     *n_lines = 0;
