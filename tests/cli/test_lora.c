@@ -9,6 +9,7 @@
 #include "tests/support/create_files.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
@@ -87,12 +88,9 @@ static int compare_row(void *context, size_t row, const float *logits, size_t n_
 static double distance(struct sp_session *session, const char *name)
 {
     struct comparison c = {0};
-    char path[400];
     size_t n, width;
-    float *golden;
 
-    snprintf(path, sizeof path, ADAPTERS "/%s/logits.npy", name);
-    golden = golden_npy(path, &n, &width);
+    float *golden = golden_npy(keep_format(ADAPTERS "/%s/logits.npy", name), &n, &width);
     assert_int_equal(n, N_PROMPT);
     c.golden = golden;
     assert_ok(sp_session_logits(session, prompt, N_PROMPT, compare_row, &c, why));
@@ -106,12 +104,11 @@ TEST(test_logits_match_the_reference)
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct opened o;
-        double d;
         assert_case_ok(names[i], open_adapter(&o, names[i], SP_F32, NULL, 2, why));
         assert_case_ok(names[i], sp_session_open(&o.session, o.package, &options, why));
         assert_true(distance(o.session, names[i]) > 0.1);
         assert_ok(sp_session_set_lora(o.session, o.lora, 1, why));
-        d = distance(o.session, names[i]);
+        double d = distance(o.session, names[i]);
         if (!(d < 1e-5)) fail_msg("%s: relative error %g", names[i], d);
         close_all(&o);
     }
@@ -231,11 +228,10 @@ static void check_batches(uint64_t *digests, enum sp_dtype type,
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = 64, .max_batch = N_SEQS};
     struct sp_session *sessions[N_SEQS];
-    struct sp_lora *other;
     struct opened o;
 
     assert_ok(open_with(&o, "patterns", type, package_options, why));
-    other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1);
+    struct sp_lora *other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1);
     const struct sp_lora *const loras[N_SEQS] = {o.lora, NULL, other, o.lora, NULL};
     for (size_t i = 0; i < N_SEQS; i++) {
         assert_ok(i == 0 ? sp_session_open(&sessions[0], o.package, &options, why)
@@ -328,7 +324,6 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
     const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_request request = SP_REQUEST_INIT;
     struct opened o;
-    uint64_t digest;
 
     assert_case_ok(name, open_with(&o, name, type, &package_options, why));
     assert_case_ok(name, sp_session_open(&o.session, o.package, &options, why));
@@ -337,7 +332,7 @@ static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_r
     request.n_prompt = N_PROMPT;
     request.max_tokens = 6;
     request.ignore_eos = request.digest = true;
-    digest = keep_answer(o.session, &request).logits_digest;
+    uint64_t digest = keep_answer(o.session, &request).logits_digest;
     close_all(&o);
     return digest;
 }
@@ -366,13 +361,12 @@ static size_t n_reused_with(struct sp_session *session, const struct sp_lora *lo
     struct sp_request request = {
         .size = sizeof request, .prompt = ids, .n_prompt = 300, .max_tokens = 1};
     struct sp_result result = SP_RESULT_INIT;
-    size_t n_reused;
 
     for (size_t i = 0; i < 300; i++)
         ids[i] = prompt[i % N_PROMPT];
     assert_ok(sp_session_set_lora(session, lora, scale, NULL));
     assert_ok(sp_session_generate(session, &request, &result, NULL));
-    n_reused = result.n_reused;
+    size_t n_reused = result.n_reused;
     sp_result_release(&result);
     return n_reused;
 }

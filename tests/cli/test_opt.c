@@ -5,6 +5,7 @@
 #include "format/base/spelling.h"
 #include "cli/base/backend_opts.h"
 #include "quantize/kernels.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
 struct options {
@@ -129,10 +130,7 @@ TEST(durations)
     struct sp_err err;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char word[64];
-        enum sp_status st;
-        snprintf(word, sizeof word, "--time=%s", cases[i].text);
-        st = parse(&args, &err, WORDS("a", word));
+        enum sp_status st = parse(&args, &err, WORDS("a", keep_format("--time=%s", cases[i].text)));
         if (isnan(cases[i].want)) {
             assert_int_equal(st, SP_E_USAGE);
             continue;
@@ -147,12 +145,11 @@ TEST(values_are_stored)
 {
     struct sp_args args;
     struct sp_err err;
-    const struct options *o;
 
     assert_ok(parse(&args, &err,
                     WORDS("a", "--flag", "--number", "-5", "--real=0.5", "--text=", "--choice",
                           "TWO", "--list", "1", "--list=2", "--", "--b")));
-    o = args.options;
+    const struct options *o = args.options;
     assert_true(o->flag);
     assert_int_equal(o->n, -5);
     assert_true(o->x == 0.5);
@@ -172,10 +169,9 @@ TEST(omitted_options_keep_their_defaults)
 {
     struct sp_args args;
     struct sp_err err;
-    const struct options *o;
 
     assert_ok(parse(&args, &err, WORDS("-f", "-", "-x", "1")));
-    o = args.options;
+    const struct options *o = args.options;
     assert_true(o->flag);
     assert_true(o->x == 1);
     assert_int_equal(o->n, 7);
@@ -332,12 +328,11 @@ static enum sp_status parse_with(struct sp_args *args, struct sp_err *err, const
 {
     char operand[] = "a", option[64];
     char *argv[] = {operand, option};
-    enum sp_status st;
 
     *err = (struct sp_err){0};
     snprintf(option, sizeof option, "%s", word ? word : "");
     assert_int_equal(setenv(variable, value, 1), 0);
-    st = sp_args_parse(args, &with_environment, word ? 2 : 1, argv, err);
+    enum sp_status st = sp_args_parse(args, &with_environment, word ? 2 : 1, argv, err);
     assert_int_equal(unsetenv(variable), 0);
     return st;
 }
@@ -354,10 +349,9 @@ TEST(the_environment_gives_options)
     };
     struct sp_args args;
     struct sp_err err;
-    const struct options *o;
 
     assert_ok(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "auto", NULL));
-    o = args.options;
+    const struct options *o = args.options;
     assert_true(o->n == 99 && sp_args_given(&args, "number"));
     assert_true(sp_args_by_environment(&args, "number") && !sp_args_given(&args, "flag"));
     sp_args_release(&args);

@@ -23,7 +23,6 @@ static const char *shown(uint64_t before, uint64_t done, uint64_t total)
                                    .before = before};
     FILE *f = tmpfile();
     int saved = dup(STDERR_FILENO);
-    size_t n;
 
     assert_non_null(f);
     fflush(stderr);
@@ -33,7 +32,7 @@ static const char *shown(uint64_t before, uint64_t done, uint64_t total)
     dup2(saved, STDERR_FILENO);
     close(saved);
     rewind(f);
-    n = fread(text, 1, sizeof text - 1, f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
     text[n] = '\0';
     fclose(f);
     return text;

@@ -122,9 +122,8 @@ TEST(random_words)
         int width = 12 + run % 60, column = 0;
         for (int i = 0; i < 40; i++) {
             char word[16] = "";
-            int len;
             random = random * 1103515245u + 12345u;
-            len = 1 + (int)(random >> 16) % 11;
+            int len = 1 + (int)(random >> 16) % 11;
             memset(word, 'a' + i % 26, (size_t)len);
             word[len] = '\0';
             if (i > 0) {
@@ -165,7 +164,6 @@ TEST(indent)
     struct sp_word_wrap wrap;
     char bytes[200], *shown;
     FILE *f = tmpfile();
-    size_t size;
 
     assert_non_null(f);
     sp_word_wrap_begin(&wrap, f);
@@ -173,7 +171,7 @@ TEST(indent)
     wrap.indent = 8;
     sp_word_wrap_text(&wrap, text, strlen(text));
     rewind(f);
-    size = fread(bytes, 1, sizeof bytes, f);
+    size_t size = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
     shown = screen_of(bytes, size);
     assert_string_equal(shown, "  /set  one two \n        three four\n  /x    five six");

@@ -76,11 +76,10 @@ static double distance(const char *path, const char *name)
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
     struct comparison c = {0};
-    float *rows;
     size_t n;
 
     const char *golden = keep_format(ADAPTERS "/%s/logits.npy", name);
-    rows = golden_npy(golden, &n, &c.width);
+    float *rows = golden_npy(golden, &n, &c.width);
     assert_int_equal(n, sizeof prompt / sizeof *prompt);
     c.golden = rows;
     assert_case_ok(name, sp_package_open(&package, path,
@@ -97,9 +96,8 @@ TEST(test_logits_match_the_reference)
     const char *path = create_keep_path(create_path("p.bin"));
 
     for (size_t i = 0; i < N_NAMES; i++) {
-        double d;
         create_pack(modelfile_of(names[i], NULL, true), path, SP_F32, SP_DTYPE_NONE, 2);
-        d = distance(path, names[i]);
+        double d = distance(path, names[i]);
         if (!(d < tolerance)) fail_msg("%s: relative error %g", names[i], d);
         create_pack(modelfile_of(names[i], NULL, false), path, SP_F32, SP_DTYPE_NONE, 2);
         assert_true(distance(path, names[i]) > 0.1);
@@ -206,18 +204,16 @@ static void write_adapter_with_embedding_of(const char *draft)
 {
     static const char config[] = "{\"peft_type\":\"LORA\",\"modules_to_save\":[\"embed_tokens\"]}";
     struct sp_safetensors *checkpoint;
-    const struct sp_safetensor *t;
     char header[300];
-    uint8_t *file;
-    size_t n;
 
     assert_ok(sp_safetensors_open(&checkpoint, draft, NULL, NULL));
-    t = sp_safetensors_find(checkpoint, "embed_tokens.weight");
-    n = (size_t)snprintf(header, sizeof header,
+    const struct sp_safetensor *t = sp_safetensors_find(checkpoint, "embed_tokens.weight");
+    size_t n =
+        (size_t)snprintf(header, sizeof header,
                          "{\"base_model.model.model.embed_tokens.weight\":{\"dtype\":\"BF16\","
                          "\"shape\":[%u,%u],\"data_offsets\":[0,%u]}}",
                          (unsigned)t->shape[0], (unsigned)t->shape[1], (unsigned)t->size);
-    file = keep(malloc(8 + n + t->size));
+    uint8_t *file = keep(malloc(8 + n + t->size));
     sp_put64(file, n);
     memcpy(file + 8, header, n);
     assert_ok(sp_safetensors_read(t, 0, t->size, file + 8 + n, NULL));
@@ -229,12 +225,10 @@ static void write_adapter_with_embedding_of(const char *draft)
 static bool draft_has_embedding(const char *lines)
 {
     const char *path = create_path("p.bin");
-    struct sp_pack *pack;
-    bool is_stored;
 
     create_pack(create_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-    pack = create_open(path);
-    is_stored = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
+    struct sp_pack *pack = create_open(path);
+    bool is_stored = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
     return is_stored;
 }
 
@@ -267,10 +261,10 @@ TEST(test_unmerged_model_as_draft)
     static const char *const adapters[] = {"", "ADAPTER " ADAPTERS "/patterns\n"};
 
     for (size_t i = 0; i < 2; i++) {
-        struct sp_create_options o;
-        const char *lines = keep_format("FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
-                                        TESTDATA "/families/granite", adapters[i]);
-        o = create_options(create_modelfile(lines), create_path("p.bin"));
+        struct sp_create_options o = create_options(
+            create_modelfile(keep_format("FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
+                                         TESTDATA "/families/granite", adapters[i])),
+            create_path("p.bin"));
         o.force = true;
         o.callbacks.note = add_warning;
         assert_ok(sp_create(NULL, &o, NULL));

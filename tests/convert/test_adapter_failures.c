@@ -117,10 +117,9 @@ static const struct refusal refusals[] = {
 static size_t add(char *header, size_t len, size_t *data, const char *line)
 {
     char name[200], type[8], shape[40], *next;
-    size_t size;
 
     assert_int_equal(sscanf(line, "%199s %7s %39s", name, type, shape), 3);
-    size = 4 * (size_t)strtoul(shape, &next, 10);
+    size_t size = 4 * (size_t)strtoul(shape, &next, 10);
     while (*next == ',')
         size *= (size_t)strtoul(next + 1, &next, 10);
     len += (size_t)sprintf(header + len,
@@ -135,12 +134,11 @@ static void write_tensors(const char *name, const char *lines)
 {
     static char header[8192];
     size_t len = 0, size = 0;
-    uint8_t *file;
 
     for (const char *line = lines; *line; line = strchr(line, '\n') + 1)
         len = add(header, len, &size, line);
     len += (size_t)sprintf(header + len, len ? "}" : "{}");
-    file = calloc(8 + len + size, 1);
+    uint8_t *file = calloc(8 + len + size, 1);
     sp_put64(file, len);
     memcpy(file + 8, header, len);
     scratch_write(name, file, 8 + len + size);

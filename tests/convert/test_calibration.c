@@ -135,7 +135,6 @@ TEST(test_statistics_equal_the_definition)
     const char *file = calibration_target();
     struct sp_pack *model = create_open(file), *pack = create_open(calibrate(file));
     const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, qkv);
-    const float *at;
 
     memset(h, 0, sizeof h);
     for (size_t n = 0; n < N_IDS; n++) {
@@ -151,7 +150,7 @@ TEST(test_statistics_equal_the_definition)
     for (size_t g = 16; g < HIDDEN; g += 16)
         assert_true(squares_of_group(ordered, g - 16) >= 0.9999 * squares_of_group(ordered, g));
     decompose(ordered);
-    at = numbers + HIDDEN / 16;
+    const float *at = numbers + HIDDEN / 16;
     for (size_t g = 0; g < HIDDEN; g += 16) {
         double most = 0;
         for (size_t i = g; i < g + 16; i++)
@@ -348,10 +347,7 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
     struct sp_encoder encoder;
     struct sp_pool *pool = NULL;
     struct sp_pack *from, *to, *pack;
-    const struct sp_pack_tensor *t;
-    const float *squares;
     uint8_t panel[4096];
-    struct sp_matrix w;
 
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
@@ -361,9 +357,9 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
     from = create_open(file);
     to = create_open(rounded);
     pack = create_open(calibration);
-    squares = (const float *)(const void *)tensor_of(pack, name)->data;
-    t = tensor_of(to, name);
-    w = matrix_of(tensor_of(from, name));
+    const float *squares = (const float *)(const void *)tensor_of(pack, name)->data;
+    const struct sp_pack_tensor *t = tensor_of(to, name);
+    struct sp_matrix w = matrix_of(tensor_of(from, name));
     assert_int_equal(sp_pack_tensor_n_matrices(t), 4);
     sp_encoder_init(&encoder);
     for (size_t p = 0; p < 4 * w.n_panels; p++) {
@@ -491,7 +487,6 @@ TEST(test_smoothing_equals_the_definition)
     struct sp_pack *pack = open_pack(file), *made = open_pack(calibrate(file));
     double x[HIDDEN], squares[HIDDEN] = {0}, weights[HIDDEN] = {0}, mean = 0;
     struct sp_smoothing smoothing;
-    const struct sp_smoothed_norm *norm;
     struct sp_json *record = NULL;
     struct sp_text text;
     size_t n_other = 0;
@@ -499,7 +494,8 @@ TEST(test_smoothing_equals_the_definition)
     assert_ok(sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, NULL));
     record = keep_parsed(text.at, text.size, SP_JSON_STRICT);
     assert_ok(sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), NULL));
-    norm = sp_smoothing_find(&smoothing, "layers.0.input_layernorm.weight");
+    const struct sp_smoothed_norm *norm =
+        sp_smoothing_find(&smoothing, "layers.0.input_layernorm.weight");
     assert_non_null(norm);
     assert_int_equal(norm->n, HIDDEN);
     for (size_t i = 0; i < N_IDS; i++) {

@@ -37,13 +37,12 @@ static const char *write_calibration(const char *record, const char *names, enum
     struct sp_pack_tensor t = {
         .name = names, .part = part, .dtype = SP_BF16, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
     uint8_t *numbers = keep(calloc(n, 2));
-    const char *path;
 
     assert_non_null(numbers);
     for (size_t g = 0; g < sp_gptq_n_groups(sp_gptq_cols(n)); g++)
         sp_write_bf16(numbers + 2 * g, &(float){(float)g}, 1);
     sp_write_bf16(numbers + 2 * (n - 1), &number, 1);
-    path = write_tensor(record, t, numbers, 2 * n);
+    const char *path = write_tensor(record, t, numbers, 2 * n);
     return path;
 }
 
@@ -58,11 +57,10 @@ static const char *write_squares(const char *record, const char *names, size_t n
                                .rank = 2,
                                .shape = {n, cols}};
     float *numbers = keep(calloc(n * cols, sizeof *numbers));
-    const char *path;
 
     assert_non_null(numbers);
     numbers[n * cols - 1] = number;
-    path = write_tensor(record, t, numbers, n * cols * sizeof *numbers);
+    const char *path = write_tensor(record, t, numbers, n * cols * sizeof *numbers);
     return path;
 }
 
@@ -109,11 +107,11 @@ TEST(test_malformed_smoothing_is_refused)
     const char *file = calibration_target();
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *record = keep_format("{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing);
-        calibration_assert_refused(file,
-                                   write_calibration(record, "layers.0.self_attn.q_proj.weight",
-                                                     SP_PART_TARGET, 1, N_NUMBERS),
-                                   SP_Q8, SP_E_INPUT, cases[i].part);
+        calibration_assert_refused(
+            file,
+            write_calibration(keep_format("{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing),
+                              "layers.0.self_attn.q_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
+            SP_Q8, SP_E_INPUT, cases[i].part);
     }
 }
 

@@ -44,17 +44,15 @@ static void assert_bf16_kept(const struct sp_pack_tensor *t, const uint8_t *sour
 static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const char *folder)
 {
     struct sp_safetensors *checkpoint = NULL;
-    const struct sp_safetensor *tensors;
     size_t n, n_part = 0;
 
     assert_ok(sp_safetensors_open(&checkpoint, folder, NULL, NULL));
-    tensors = sp_safetensors_tensors(checkpoint, &n);
+    const struct sp_safetensor *tensors = sp_safetensors_tensors(checkpoint, &n);
     for (size_t i = 0; i < n; i++) {
         const char *name = tensors[i].name;
-        const struct sp_pack_tensor *t;
         uint8_t *bytes = keep(malloc(tensors[i].size));
         if (strncmp(name, "model.", 6) == 0) name += 6;
-        t = sp_pack_find(pack, part, name);
+        const struct sp_pack_tensor *t = sp_pack_find(pack, part, name);
         if (t == NULL) fail_msg("%s is missing", name);
         assert_ok(sp_safetensors_read(&tensors[i], 0, tensors[i].size, bytes, NULL));
         assert_bf16_kept(t, bytes);
@@ -69,7 +67,6 @@ static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
                               enum sp_section section, const char *path)
 {
     struct sp_text text;
-    char *want;
     size_t want_size;
 
     assert_ok(sp_pack_read_section(pack, part, section, &text, NULL));
@@ -77,7 +74,7 @@ static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
         assert_null(text.at);
         return;
     }
-    want = scratch_read(path, &want_size);
+    char *want = scratch_read(path, &want_size);
     assert_int_equal(text.size, want_size);
     assert_memory_equal(text.at, want, want_size);
     free(text.at);
@@ -90,10 +87,9 @@ TEST(test_weights_and_sections_are_kept)
     for (size_t d = 0; d < 2; d++) {
         char path[256];
         const char *out = create_path("p.bin");
-        struct sp_pack *pack;
-        const char *lines = keep_format("FROM @/target\nDRAFT @/%s", drafts[d]);
-        create_pack(create_modelfile(lines), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-        pack = create_open(out);
+        create_pack(create_modelfile(keep_format("FROM @/target\nDRAFT @/%s", drafts[d])), out,
+                    SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+        struct sp_pack *pack = create_open(out);
         assert_part_is(pack, SP_PART_TARGET, TINY "/target");
         snprintf(path, sizeof path, "%s/%s", TINY, drafts[d]);
         assert_part_is(pack, SP_PART_DRAFT, path);
@@ -110,13 +106,12 @@ TEST(test_weights_and_sections_are_kept)
 TEST(test_records_are_kept)
 {
     const char *out = create_path("p.bin");
-    struct sp_pack *pack;
     struct sp_text text;
 
     create_pack(create_modelfile(
                     "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
                 out, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-    pack = create_open(out);
+    struct sp_pack *pack = create_open(out);
     assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, NULL));
     assert_string_equal(text.at, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
     free(text.at);
@@ -130,12 +125,11 @@ TEST(test_pairing_is_recorded)
         "\"num_target_layers\":6,\"target_layer_ids\":[0,2,4],\"rope\":[{\"type\":\"default\","
         "\"theta\":10000,\"factor\":1,\"rotated\":64}],\"target\":\"";
     const char *out = create_path("p.bin");
-    struct sp_pack *pack;
     struct sp_text text;
 
     create_pack(create_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
-    pack = create_open(out);
+    struct sp_pack *pack = create_open(out);
     assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, NULL));
     assert_memory_equal(text.at, want, strlen(want));
     free(text.at);
@@ -163,13 +157,12 @@ static const char *recreate(const char *pack_path, const char *name)
 {
     struct sp_pack *pack = create_open(pack_path);
     struct sp_text records, text;
-    const char *path;
 
     assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, NULL));
     assert_ok(sp_modelfile_recreate(
         &text, name, sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL,
         &records, NULL));
-    path = create_keep_path(scratch_write("Modelfile.again", text.at, text.size));
+    const char *path = create_keep_path(scratch_write("Modelfile.again", text.at, text.size));
     free(records.at);
     free(text.at);
     return path;
@@ -281,9 +274,7 @@ TEST(test_dry_run_shows_the_plan)
     struct sp_create_options o =
         create_options(create_modelfile("FROM @/target\nDRAFT @/dflash"), create_path("p.bin"));
     struct sp_create_report dry, wet;
-    struct sp_pack *pack;
     struct report *h = calloc(1, sizeof *h);
-    const char *groups;
 
     o.target_type = SP_Q4;
     o.dry_run = true;
@@ -293,7 +284,7 @@ TEST(test_dry_run_shows_the_plan)
     assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight             \t[512, 192]   "
                                     "bf16  q4     57344  requested\n"));
     assert_non_null(strstr(h->text, "draft   fc.weight  "));
-    groups = strstr(h->text, "\n\npart    group  ");
+    const char *groups = strstr(h->text, "\n\npart    group  ");
     assert_non_null(groups);
     assert_int_equal(count_lines(h->text, groups + 1), 1 + 68 + 14);
     assert_int_equal(dry.n_tensors[SP_PART_TARGET], 68);
@@ -311,7 +302,7 @@ TEST(test_dry_run_shows_the_plan)
     assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
     assert_int_equal(h->done, h->total);
     assert_int_equal(wet.size[SP_PART_TARGET], dry.size[SP_PART_TARGET]);
-    pack = create_open(o.output);
+    struct sp_pack *pack = create_open(o.output);
     assert_int_equal(wet.file_size, sp_pack_size(pack));
     free(h);
 }
@@ -362,12 +353,10 @@ static void make_large_checkpoint(void)
     char text[8192];
     uint8_t size[8];
     uint64_t end = 0;
-    size_t n;
-    FILE *f;
 
     assert_int_equal(mkdir(scratch_path("large"), 0700), 0);
     scratch_write("large/config.json", config, sizeof config - 1);
-    n = append_tensor(text, "model.embed_tokens.weight", LARGE_ROWS, LARGE_COLS, &end);
+    size_t n = append_tensor(text, "model.embed_tokens.weight", LARGE_ROWS, LARGE_COLS, &end);
     text[0] = '{';
     n += append_tensor(text + n, "model.norm.weight", 0, LARGE_COLS, &end);
     for (size_t i = 0; i < 11; i++) {
@@ -377,7 +366,7 @@ static void make_large_checkpoint(void)
     }
     text[n++] = '}';
     sp_put64(size, n);
-    f = fopen(scratch_path("large/model.safetensors"), "wb");
+    FILE *f = fopen(scratch_path("large/model.safetensors"), "wb");
     assert_non_null(f);
     fwrite(size, 8, 1, f);
     fwrite(text, n, 1, f);
@@ -411,11 +400,10 @@ TEST(test_memory_is_bounded)
     const char *packed = create_path("packed.bin"), *one = create_path("one.bin"),
                *two = create_path("two.bin"), *path;
     int status;
-    pid_t child;
 
     make_large_checkpoint();
     path = create_modelfile("FROM ./large");
-    child = fork();
+    pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         struct sp_create_options unquantized = create_options(path, packed),
@@ -473,13 +461,10 @@ TEST(test_moved_tokens_are_mapped)
                                         "model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json"};
     const char *plain = create_path("plain.bin"), *mapped = create_path("mapped.bin");
-    struct sp_create_options options;
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         size_t size;
-        char *text;
-        const char *path = keep_format(TINY "/ar/%s", files[i]);
-        text = scratch_read(path, &size);
+        char *text = scratch_read(keep_format(TINY "/ar/%s", files[i]), &size);
         if (i == 2) exchange_rows(text, "embed_tokens.weight", 1596, 1599, 1600);
         if (i == 3) exchange_ids(text, "\"id\": ");
         scratch_write(files[i], text, size);
@@ -490,7 +475,8 @@ TEST(test_moved_tokens_are_mapped)
                 2);
     create_assert_same_file(plain, mapped);
     create_pack(create_modelfile("FROM ."), plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    options = create_options(create_modelfile("FROM @/target\nDRAFT plain.bin"), mapped);
+    struct sp_create_options options =
+        create_options(create_modelfile("FROM @/target\nDRAFT plain.bin"), mapped);
     options.force = true;
     assert_fails(sp_create(NULL, &options, why), SP_E_UNSUPPORTED,
                  "give the checkpoint that it was packed from");

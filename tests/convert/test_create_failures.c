@@ -42,24 +42,22 @@ TEST(test_refusals_leave_nothing)
 {
     const char *old = create_keep_path(create_path("out.bin"));
     size_t n, old_size;
-    char *old_bytes;
 
     create_pack(create_modelfile("FROM @/ar"), old, SP_Q8, SP_DTYPE_NONE, 1);
-    old_bytes = scratch_read(old, &old_size);
+    char *old_bytes = scratch_read(old, &old_size);
     scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
     create_pack(create_modelfile("FROM @/ar"), create_path("q4.bin"), SP_Q4, SP_DTYPE_NONE, 1);
     n = create_count_files();
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *r = &refusals[i];
         struct sp_create_options o = create_options(create_modelfile(r->lines), old);
-        char *bytes;
         size_t size;
         o.target_type = r->target;
         o.draft_type = r->draft;
         o.force = true;
         assert_fails(sp_create(NULL, &o, why), r->status, r->message);
         assert_int_equal(create_count_files(), n);
-        bytes = scratch_read(old, &size);
+        char *bytes = scratch_read(old, &size);
         assert_int_equal(size, old_size);
         assert_memory_equal(bytes, old_bytes, size);
     }
@@ -99,13 +97,12 @@ TEST(test_force_replaces_packed_files_only)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "my thesis", 9)));
-    char *text;
     size_t size;
 
     o.force = true;
     assert_fails(sp_create(NULL, &o, why), SP_E_USAGE,
                  "out.bin exists and is not a packed file; only those are changed");
-    text = scratch_read(o.output, &size);
+    char *text = scratch_read(o.output, &size);
     assert_int_equal(size, 9);
     assert_memory_equal(text, "my thesis", 9);
     assert_int_equal(create_count_files(), 2);
@@ -138,7 +135,6 @@ static void bad_model(const char *tensor, uint64_t element, uint16_t bits)
 {
     static const char *const texts[] = {"config.json", "tokenizer.json"};
     struct sp_safetensors *checkpoint = NULL;
-    const struct sp_safetensor *t;
     char *bytes;
     size_t size, where;
 
@@ -151,7 +147,7 @@ static void bad_model(const char *tensor, uint64_t element, uint16_t bits)
         scratch_write(to, bytes, size);
     }
     assert_ok(sp_safetensors_open(&checkpoint, TINY "/ar", NULL, NULL));
-    t = sp_safetensors_find(checkpoint, tensor);
+    const struct sp_safetensor *t = sp_safetensors_find(checkpoint, tensor);
     assert_non_null(t);
     where = (size_t)(t->offset + 2 * element);
     sp_safetensors_close(checkpoint);
@@ -291,21 +287,18 @@ TEST(test_a_kill_leaves_old_or_new)
     const char *a = create_path("a.bin"), *b = create_path("b.bin");
     unsigned n_new = 0;
     struct timespec begin, end;
-    long step;
 
     create_pack(path, a, SP_Q8, SP_Q8, 2);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     create_pack(path, b, SP_BF16, SP_DTYPE_NONE, 1);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    step = ((end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec) / 16;
+    long step = ((end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec) / 16;
     for (int i = 0; i < 24; i++) {
         struct timespec nap = {.tv_sec = i * step / 1000000000L, .tv_nsec = i * step % 1000000000L};
-        struct sp_pack *pack;
         size_t size;
         char *bytes = scratch_read(a, &size);
-        pid_t child;
         scratch_write("out.bin", bytes, size);
-        child = fork();
+        pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
             create_pack(path, out, SP_BF16, SP_DTYPE_NONE, 1);
@@ -314,7 +307,7 @@ TEST(test_a_kill_leaves_old_or_new)
         nanosleep(&nap, NULL);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
-        pack = create_open(out);
+        struct sp_pack *pack = create_open(out);
         if (sp_pack_tensor(pack, 0)->dtype == SP_BF16) {
             create_assert_same_file(out, b);
             n_new++;

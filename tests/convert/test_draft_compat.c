@@ -378,8 +378,7 @@ static char *read_tiny(const char *name)
 {
     size_t size;
 
-    const char *path = keep_format(TESTDATA "/tiny/%s", name);
-    return scratch_read(path, &size);
+    return scratch_read(keep_format(TESTDATA "/tiny/%s", name), &size);
 }
 
 TEST(trained_models)

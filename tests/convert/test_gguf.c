@@ -54,10 +54,8 @@ struct size {
 
 static void add_sizes(struct made_gguf *m, const char *arch, const struct size *sizes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const char *key = keep_format("%s.%s", arch, sizes[i].key);
-        gguf_value_u32(m, key, sizes[i].value);
-    }
+    for (size_t i = 0; i < n; i++)
+        gguf_value_u32(m, keep_format("%s.%s", arch, sizes[i].key), sizes[i].value);
 }
 
 /* The metadata of a model of one layer. */
@@ -71,8 +69,8 @@ static void add_model_with(struct made_gguf *m, const char *arch, uint32_t conte
 
     gguf_value_string(m, "general.architecture", arch);
     add_sizes(m, arch, sizes, sizeof sizes / sizeof *sizes);
-    const char *key = keep_format("%s.attention.layer_norm_rms_epsilon", arch);
-    if (epsilon) gguf_value_float(m, key, 1e-5f);
+    if (epsilon)
+        gguf_value_float(m, keep_format("%s.attention.layer_norm_rms_epsilon", arch), 1e-5f);
 }
 
 static void add_model(struct made_gguf *m, const char *arch)
@@ -115,8 +113,8 @@ static void add_llama_tensors(struct made_gguf *m)
     gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, at);
     at += 1088;
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++, at += 576) {
-        const char *name = keep_format("blk.0.%s.weight", matrices[i]);
-        gguf_tensor(m, name, 32, 32, i == 2 ? SP_GGML_MXFP4 : SP_GGML_Q4_0, at);
+        gguf_tensor(m, keep_format("blk.0.%s.weight", matrices[i]), 32, 32,
+                    i == 2 ? SP_GGML_MXFP4 : SP_GGML_Q4_0, at);
     }
     gguf_tensor(m, "blk.0.attn_norm.weight", 32, 0, SP_GGML_F32, at);
     gguf_tensor(m, "blk.0.ffn_norm.weight", 32, 0, SP_GGML_F32, at + 128);
@@ -201,13 +199,12 @@ TEST(kept_scales_are_finite)
     (void)gguf_write(&m, "made.gguf", LLAMA_DATA);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t file[sizeof m.bytes + LLAMA_DATA] = {0}, bytes[64], flags;
-        const struct sp_gguf_weight *w;
         struct sp_gguf_model model;
         memcpy(file, m.bytes, m.size);
         memcpy(file + m.size + cases[i].at, cases[i].bytes, 2);
         scratch_write("made.gguf", file, m.size + LLAMA_DATA);
         assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, why));
-        w = sp_gguf_weight_find(&model, cases[i].name);
+        const struct sp_gguf_weight *w = sp_gguf_weight_find(&model, cases[i].name);
         sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0);
         assert_ok(sp_gguf_weight_put_row(panel, 0, w, 4, bytes, why));
         assert_fails_as(sp_gguf_weight_put_row(panel, 0, w, 5, bytes, why), SP_E_INPUT,
@@ -219,10 +216,9 @@ TEST(kept_scales_are_finite)
 TEST(refused_headers)
 {
     struct made_gguf m;
-    const char *path;
 
     gguf_begin(&m);
-    path = gguf_write(&m, "made.gguf", 0);
+    const char *path = gguf_write(&m, "made.gguf", 0);
     assert_refused(path, SP_E_INPUT, "general.architecture is missing");
     sp_put32(m.bytes + 4, 1);
     scratch_write("made.gguf", m.bytes, m.size);
@@ -332,12 +328,11 @@ TEST(refused_models)
  * expected. */
 static char *config_of(struct made_gguf *m, char **warnings)
 {
-    struct sp_gguf_model *model;
     struct sp_text text;
     char *unexpected = NULL;
 
     add_table(m);
-    model = open_model(m, 4864, NULL);
+    struct sp_gguf_model *model = open_model(m, 4864, NULL);
     assert_ok(sp_gguf_config_text(&text, model, warnings ? warnings : &unexpected, why));
     if (unexpected) fail_msg("%s", unexpected);
     if (warnings) keep(*warnings);
@@ -394,7 +389,6 @@ TEST(layers_of_ollamas_qwen3_next)
         {"embedding_length", 32},     {"feed_forward_length", 32}, {"attention.head_count", 4},
         {"attention.key_length", 16}, {"ssm.inner_size", 24},      {"ssm.time_step_rank", 6}};
     struct made_gguf m;
-    char *text;
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "qwen3next");
@@ -404,7 +398,7 @@ TEST(layers_of_ollamas_qwen3_next)
     for (size_t i = 0; i < 4; i++)
         gguf_add_u32(&m, heads[i]);
     gguf_tensor(&m, "mtp.fc.weight", 8, 8, SP_GGML_F32, 4096);
-    text = config_of(&m, NULL);
+    char *text = config_of(&m, NULL);
     assert_non_null(strstr(text, "\"num_hidden_layers\": 4"));
     assert_non_null(strstr(text, "\"num_key_value_heads\": 2"));
     assert_non_null(strstr(text, "[\"linear_attention\", \"full_attention\", \"linear_attention\", "
@@ -415,12 +409,11 @@ TEST(layers_of_ollamas_qwen3_next)
 TEST(width_of_ollamas_lfm2)
 {
     struct made_gguf m;
-    char *text;
 
     gguf_begin(&m);
     add_model(&m, "lfm2");
     gguf_tensor(&m, "blk.0.ffn_gate.weight", 8, 24, SP_GGML_F32, 4096);
-    text = config_of(&m, NULL);
+    char *text = config_of(&m, NULL);
     assert_non_null(strstr(text, "\"intermediate_size\": 24"));
 }
 
@@ -432,7 +425,6 @@ TEST(rules_of_ollamas_llama3)
     static const char eot[] = "<|eot_id|>";
     struct sp_gguf *file = NULL;
     struct made_gguf m;
-    uint8_t *bytes;
     struct sp_text text;
     size_t size, n;
 
@@ -445,7 +437,7 @@ TEST(rules_of_ollamas_llama3)
     n = m.size;
     gguf_write(&m, "made.gguf", 0);
     size = n + 8 * EOT + 8 + strlen(eot);
-    bytes = keep(calloc(1, size + ALIGNMENT)); /* zeros are empty strings */
+    uint8_t *bytes = keep(calloc(1, size + ALIGNMENT)); /* zeros are empty strings */
     assert_non_null(bytes);
     memcpy(bytes, m.bytes, n);
     sp_put64(bytes + size - strlen(eot) - 8, strlen(eot));
@@ -507,12 +499,11 @@ TEST(tensors_of_ollamas_converter)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct sp_gguf_model *model;
         gguf_begin(&m);
         add_model(&m, cases[i].arch);
         gguf_tensor(&m, cases[i].tensor, 32, 0, SP_GGML_F32, 0);
         gguf_tensor(&m, "model.vision_tower.x.weight", 32, 0, SP_GGML_F32, 128);
-        model = open_model(&m, 256, NULL);
+        const struct sp_gguf_model *model = open_model(&m, 256, NULL);
         if (sp_gguf_weight_find(model, cases[i].published) == NULL)
             fail_msg("%s: %s", cases[i].tensor, model->weights[0].name);
         assert_int_equal(model->n_skipped, 1);
@@ -577,7 +568,6 @@ TEST(values_of_layers)
     struct made_gguf m;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct sp_gguf_model *model;
         float out = 0;
         gguf_begin(&m);
         add_model(&m, "apertus");
@@ -592,7 +582,7 @@ TEST(values_of_layers)
             refuse(&m, 4096, SP_E_INPUT, cases[i].message);
             continue;
         }
-        model = open_model(&m, 4096, NULL);
+        const struct sp_gguf_model *model = open_model(&m, 4096, NULL);
         assert_int_equal(model->n, 5);
         assert_ok(sp_gguf_weight_read(&out,
                                       sp_gguf_weight_find(model, "model.layers.0.mlp.act_fn.eps"),
@@ -621,9 +611,7 @@ TEST(refused_delta)
         {"blk.0.attn_gate.weight", 30, 8, 32,
          "qwen35.ssm.inner_size 30 is not divided into 4 value heads of 2 key heads"},
     };
-    const struct sp_gguf_model *model;
     struct made_gguf m;
-    const struct sp_gguf_weight *decay;
     uint8_t bytes[64];
     float out[4];
 
@@ -640,8 +628,9 @@ TEST(refused_delta)
     gguf_begin(&m);
     add_model(&m, "qwen3next");
     gguf_tensor(&m, "blk.0.ssm_a", 4, 0, SP_GGML_F32, 0); /* zeros */
-    model = open_model(&m, 64, NULL);
-    decay = sp_gguf_weight_find(model, "model.layers.0.linear_attn.A_log");
+    const struct sp_gguf_model *model = open_model(&m, 64, NULL);
+    const struct sp_gguf_weight *decay =
+        sp_gguf_weight_find(model, "model.layers.0.linear_attn.A_log");
     assert_fails_as(sp_gguf_weight_read(out, decay, 4, 0, 1, 1, bytes, sizeof bytes, why),
                     SP_E_INPUT, "tensor blk.0.ssm_a: element 0 is not below 0");
 }
@@ -683,8 +672,8 @@ TEST(adapter_of_delta)
             sp_put32(file + m.size + 4 * k, sp_bits_of_float((float)k));
         assert_ok(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
                                        &model_of, NULL));
-        const char *name = keep_format("model.layers.0.linear_attn.%s", cases[i].name);
-        assert_non_null(sp_gguf_weight_find(&model, name));
+        assert_non_null(sp_gguf_weight_find(
+            &model, keep_format("model.layers.0.linear_attn.%s", cases[i].name)));
         assert_ok(sp_gguf_weight_read(out, model.weights, cases[i].cols, 0, 1, cases[i].rows, bytes,
                                       sizeof bytes, NULL));
         for (size_t k = 0; k < n; k++)
@@ -699,7 +688,6 @@ TEST(scaled_tensors)
     static const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8}, scales[] = {0.5f, -3};
     struct sp_gguf_model model;
     struct made_gguf m;
-    const struct sp_gguf_weight *w;
     uint8_t file[9000] = {0}, bytes[64];
     float out[8];
 
@@ -715,7 +703,7 @@ TEST(scaled_tensors)
     sp_put32(file + m.size + 32, sp_bits_of_float(scales[1]));
     assert_ok(sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, why));
     assert_int_equal(model.n, 1);
-    w = model.weights;
+    const struct sp_gguf_weight *w = model.weights;
     assert_int_equal(sp_gguf_weight_float_type(w), SP_F32);
     assert_ok(sp_gguf_weight_read(out, w, 2, 0, 1, 4, bytes, sizeof bytes, why));
     for (size_t i = 0; i < 8; i++)
@@ -735,7 +723,6 @@ TEST(gemma4_tokens)
 {
     static const char *const tokens[] = {"<eos>", "<turn|>", "<|tool_response>", "a", "<mine>"};
     static const uint32_t types[] = {3, 3, 4, 1, 4};
-    const struct sp_gguf_model *model;
     struct made_gguf m;
     struct sp_text text;
 
@@ -751,7 +738,7 @@ TEST(gemma4_tokens)
     }
     add_list(&m, "tokenizer.ggml.merges", SP_GGUF_STRING, 0);
     gguf_value_u32(&m, "tokenizer.ggml.eos_token_id", 0);
-    model = open_model(&m, 0, NULL);
+    const struct sp_gguf_model *model = open_model(&m, 0, NULL);
     assert_ok(sp_gguf_generation_text(&text, model, NULL));
     assert_non_null(strstr(keep(text.at), "\"eos_token_id\": [0, 1, 2]"));
     assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL));
@@ -769,7 +756,6 @@ TEST(gemma4_tokens)
 TEST(loose_tokens)
 {
     static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "", "ab", ""};
-    const struct sp_gguf_model *model;
     struct made_gguf m;
     struct sp_text text;
     char *warnings = NULL;
@@ -789,7 +775,7 @@ TEST(loose_tokens)
     gguf_value_u32(&m, "tokenizer.ggml.padding_token_id", UINT32_MAX);
     gguf_value_u32(&m, "tokenizer.ggml.unknown_token_id", UINT32_MAX);
     gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, 0);
-    model = open_model(&m, 1088, NULL);
+    const struct sp_gguf_model *model = open_model(&m, 1088, NULL);
     assert_ok(sp_gguf_config_text(&text, model, &warnings, NULL));
     assert_non_null(strstr(keep(text.at), "\"bos_token_id\": 1,\n  \"eos_token_id\": 2\n"));
     assert_non_null(strstr(keep(warnings),
@@ -910,11 +896,9 @@ TEST(unknown_pooling)
 static const char *edit_gguf(const char *name, const char *from, const char *to, size_t n)
 {
     size_t size, at = 0;
-    char *bytes;
     const char *edited;
 
-    const char *path = keep_format(TESTDATA "/gguf/%s.gguf", name);
-    bytes = scratch_read(path, &size);
+    char *bytes = scratch_read(keep_format(TESTDATA "/gguf/%s.gguf", name), &size);
     while (at + n <= size && memcmp(bytes + at, from, n) != 0)
         at++;
     assert_true(at + n <= size);
@@ -988,13 +972,12 @@ TEST(wrong_shapes)
 TEST(every_length)
 {
     struct made_gguf m;
-    size_t size;
 
     gguf_begin(&m);
     add_llama(&m);
     add_llama_tensors(&m);
     (void)gguf_write(&m, "made.gguf", LLAMA_DATA);
-    size = m.size + LLAMA_DATA;
+    size_t size = m.size + LLAMA_DATA;
     for (size_t n = 4; n < size; n += n < m.size ? 1 : 101) {
         struct sp_source source;
         const char *path = scratch_write("short.gguf", m.bytes, n);
@@ -1031,7 +1014,6 @@ TEST(parts_keep_no_metadata)
     char first[512];
     long pages = 0;
     FILE *statm;
-    enum sp_status st;
 
     for (unsigned i = 0; i < N_PARTS; i++) {
         struct made_gguf m;
@@ -1039,8 +1021,8 @@ TEST(parts_keep_no_metadata)
         gguf_value_u32(&m, "split.no", i);
         gguf_value_u32(&m, "split.count", N_PARTS);
         add_list(&m, "hole", SP_GGUF_U8, HOLE);
-        const char *name = keep_format("hole-%05u-of-%05u.gguf", i + 1, N_PARTS);
-        snprintf(first, sizeof first, "%s", gguf_write(&m, name, 0));
+        snprintf(first, sizeof first, "%s",
+                 gguf_write(&m, keep_format("hole-%05u-of-%05u.gguf", i + 1, N_PARTS), 0));
         assert_int_equal(truncate(first, (off_t)m.size + HOLE), 0);
     }
     snprintf(first, sizeof first, "%s", scratch_path("hole-00001-of-00008.gguf"));
@@ -1051,7 +1033,7 @@ TEST(parts_keep_no_metadata)
     small = limit;
     small.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (256 << 20);
     assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
-    st = sp_gguf_open(&gguf, first, &err);
+    enum sp_status st = sp_gguf_open(&gguf, first, &err);
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     if (st) fail_msg("%s", err.text);
     sp_gguf_close(gguf);

@@ -46,8 +46,7 @@ static void same_as_checkpoint(const char *name, const char *folder)
 {
     struct sp_source *a, *b;
 
-    const char *file = keep_format(TESTDATA "/gguf/%s.gguf", name);
-    a = keep_source(file);
+    a = keep_source(keep_format(TESTDATA "/gguf/%s.gguf", name));
     b = keep_source(folder);
     assert_string_equal(a->config.architecture, b->config.architecture);
     assert_int_equal(a->config.n_layers, b->config.n_layers);
@@ -60,8 +59,7 @@ static void same_as_checkpoint(const char *name, const char *folder)
 
 static void family(void **state)
 {
-    const char *folder = keep_format(TESTDATA "/families/%s", (const char *)*state);
-    same_as_checkpoint(*state, folder);
+    same_as_checkpoint(*state, keep_format(TESTDATA "/families/%s", (const char *)*state));
 }
 
 /* Files of converters that did not split attn_kv_b, one half of which is read transposed. */

@@ -27,15 +27,13 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
     static const unsigned flags[] = {SP_ENCODE_PARSE_SPECIAL,
                                      SP_ENCODE_PARSE_SPECIAL | SP_ENCODE_ADD_SPECIAL};
     const struct sp_json *row = keep_parsed(line, strlen(line), SP_JSON_LENIENT);
-    const char *text;
     size_t size, n;
 
-    text = sp_json_to_string(sp_json_at(row, 0), &size);
+    const char *text = sp_json_to_string(sp_json_at(row, 0), &size);
     assert_non_null(text);
     for (size_t i = 0; i < 2; i++) {
         uint32_t *ids = golden_ids(sp_json_at(row, 1 + i), &n);
-        const char *where = keep_format("%s: \"%.200s\"", name, text);
-        expect_ids(t, where, text, size, flags[i], ids, n);
+        expect_ids(t, keep_format("%s: \"%.200s\"", name, text), text, size, flags[i], ids, n);
     }
 }
 

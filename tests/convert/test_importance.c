@@ -239,10 +239,9 @@ static void assert_names(const char *file)
         const struct sp_gguf_tensor *t = w->tensor;
         const char *expected = matrices_in(source, w->name), *names;
         struct sp_importances all;
-        size_t n;
         if (strncmp(t->name, "blk.", 4) != 0 || t->rank < 2) continue;
         if (strstr(t->name, ".attn_kv_b.")) expected = "";
-        n = (size_t)t->shape[t->rank - 1] * (t->rank == 3 ? (size_t)t->shape[0] : 1);
+        size_t n = (size_t)t->shape[t->rank - 1] * (t->rank == 3 ? (size_t)t->shape[0] : 1);
         read_tensor(&all, source, t->name, n);
         names = "";
         for (size_t k = 0; k < all.n; k++)
@@ -336,14 +335,13 @@ TEST(test_malformed_older_files_are_refused)
     const char *model = calibration_target();
     float squares[HIDDEN] = {0}, count = 1;
     struct sums s = {"blk.0.attn_q.weight", HIDDEN, 1, squares, &count};
-    char *bytes;
     size_t size;
 
     calibration_assert_refused(model, write_older(&s, 1, HIDDEN + 100, 1), SP_Q4, SP_E_INPUT,
                                "not a calibration file");
     calibration_assert_refused(model, write_older(&s, 1, (size_t)-5, 1), SP_Q4, SP_E_INPUT,
                                "not a calibration file");
-    bytes = scratch_read(write_older(&s, 1, HIDDEN, 1), &size);
+    char *bytes = scratch_read(write_older(&s, 1, HIDDEN, 1), &size);
     bytes[0] = 2;
     calibration_assert_refused(model, create_keep_path(scratch_write("imatrix.dat", bytes, size)),
                                SP_Q4, SP_E_INPUT, "imatrix.dat: entry 1 has no name or is cut off");

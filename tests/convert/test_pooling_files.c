@@ -102,11 +102,7 @@ static const struct case_ cases[] = {
 
 static void write_file(const char *folder, const char *name, const char *text)
 {
-    char path[512];
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    f = fopen(path, "w");
+    FILE *f = fopen(keep_format("%s/%s", folder, name), "w");
     assert_non_null(f);
     fputs(text, f);
     assert_int_equal(fclose(f), 0);

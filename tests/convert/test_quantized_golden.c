@@ -25,8 +25,7 @@ struct opened {
 static enum sp_status open_case(struct opened *o, const char *name, const char *path)
 {
     memset(o, 0, sizeof *o);
-    const char *json = keep_format(FOLDER "%s.json", name);
-    o->config = golden_json(json);
+    o->config = golden_json(keep_format(FOLDER "%s.json", name));
     if (sp_prequantized_parse(&o->stated, o->config, &o->err) ||
         sp_safetensors_open(&o->checkpoint, path, NULL, &o->err))
         fail_msg("%s: %s", name, o->err.text);
@@ -87,11 +86,10 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
                        unsigned long long want)
 {
     struct opened o;
-    const struct sp_weight *w;
 
-    const char *path = keep_format(FOLDER "%s.safetensors", name);
-    if (open_case(&o, name, path)) fail_msg("%s: %s", name, o.err.text);
-    w = sp_quantized_weights_find(&o.weights, weight);
+    if (open_case(&o, name, keep_format(FOLDER "%s.safetensors", name)))
+        fail_msg("%s: %s", name, o.err.text);
+    const struct sp_weight *w = sp_quantized_weights_find(&o.weights, weight);
     if (w == NULL) fail_msg("%s: no weight %s", name, weight);
     assert_int_equal(sp_weight_rows(w), rows);
     assert_int_equal(w->shape[w->rank - 1], cols);
@@ -186,10 +184,9 @@ TEST(refusals)
 {
     for (size_t i = 0; i < sizeof spoiled / sizeof spoiled[0]; i++) {
         size_t size;
-        uint8_t *file;
         struct opened o;
-        const char *path = keep_format(FOLDER "%s.safetensors", spoiled[i].name);
-        file = (uint8_t *)scratch_read(path, &size);
+        uint8_t *file =
+            (uint8_t *)scratch_read(keep_format(FOLDER "%s.safetensors", spoiled[i].name), &size);
         spoil(file, size, i);
         if (open_case(&o, spoiled[i].name, scratch_write("w.safetensors", file, size)) == SP_OK ||
             strstr(o.err.text, spoiled[i].sentence) == NULL) {
@@ -219,9 +216,8 @@ TEST(scales_that_are_no_numbers)
         struct opened o;
         size_t size, header;
         float *out;
-        uint8_t *file;
         snprintf(path, sizeof path, FOLDER "%s.safetensors", cases[i].name);
-        file = (uint8_t *)scratch_read(path, &size);
+        uint8_t *file = (uint8_t *)scratch_read(path, &size);
         header = (size_t)sp_get64(file);
         at = strstr(strstr((char *)file + 8, cases[i].tensor), "data_offsets\":[");
         assert_int_equal(sscanf(at, "data_offsets\":[%lu", &begin), 1);

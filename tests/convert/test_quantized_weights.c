@@ -78,11 +78,10 @@ static void assert_reads(const struct quantized_checkpoint *o, const char *name,
 {
     const struct sp_weight *w = sp_quantized_weights_find(&o->weights, name);
     struct sp_weight_workspace kept = {0};
-    size_t cols;
 
     if (w == NULL) fail_msg("no weight %s: %s", name, o->err.text);
     assert_int_equal(sp_weight_rows(w), rows);
-    cols = (size_t)w->shape[w->rank - 1];
+    size_t cols = (size_t)w->shape[w->rank - 1];
     for (uint64_t first = 0; first < rows; first++) {
         for (uint64_t step = 1; step < 8; step++) {
             struct sp_weight_workspace fresh = {0};
@@ -117,13 +116,12 @@ TEST(fp8_blocks)
     static const float want[] = {1, 2, 30, 40, 500, 6, 7, 80, 90, 1000, -11, -12, 26, 28, 7.5f};
     struct sp_prequantized stated = {.tiles = {{2, 2}}, .n_tiles = 1};
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     add(&m, "a.weight", "F8_E4M3", "3, 5", counting, 15);
     add_floats(&m, "a.weight_scale_inv", "2, 3", scales, 6);
     add(&m, "b.weight", "BF16", "2", NULL, 4);
     add(&m, "a.activation_scale", "F32", "", NULL, 4);
-    o = open_checkpoint(&m, &stated);
+    struct quantized_checkpoint o = open_checkpoint(&m, &stated);
     assert_reads(&o, "a.weight", 3, want);
     assert_int_equal(o.weights.n, 1);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_F32);
@@ -140,7 +138,6 @@ TEST(fp8_scales)
     static const float scalar[] = {2, 4, 6, 8}, channel[] = {1, 2, -3, -4};
     static const float stacked[] = {1, 2, 6, 8, 15, 18, 28, 32};
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     add(&m, "a.weight", "F8_E4M3", "2, 2", counting, 4);
     add_floats(&m, "a.weight_scale", "", two, 1);
@@ -152,7 +149,7 @@ TEST(fp8_scales)
     add_floats(&m, "d.up_proj_scale", "2, 2, 1", experts, 4);
     add(&m, "e.up_proj", "F8_E4M3", "2, 2, 1", counting, 4);
     add_floats(&m, "e.up_proj_scale", "1", two, 1);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 2, scalar);
     assert_reads(&o, "b.weight", 2, channel);
     assert_reads(&o, "c.weight", 2, channel);
@@ -170,12 +167,11 @@ TEST(int8_groups)
     static const float want[] = {0, 1, 0, -2, 63.5f, -64, -0.0f, -1};
     struct sp_prequantized stated = {.tiles = {{1, 2}}, .n_tiles = 1};
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     add(&m, "a.weight", "I8", "2, 4", codes, 8);
     add_floats(&m, "a.weight_scale", "2, 2", scales, 4);
     add(&m, "a.weight_zero_point", "I8", "2, 2", zeros, 4);
-    o = open_checkpoint(&m, &stated);
+    struct quantized_checkpoint o = open_checkpoint(&m, &stated);
     assert_reads(&o, "a.weight", 2, want);
     close_checkpoint(&o);
 }
@@ -189,7 +185,6 @@ TEST(packed_words)
     float plain[81], shifted[81];
     struct sp_prequantized stated = {.tiles = {{1, 8}, {1, 128}}, .n_tiles = 2};
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     for (unsigned r = 0; r < 9; r++) {
         for (unsigned k = 0; k < 9; k++) {
@@ -208,7 +203,7 @@ TEST(packed_words)
     add_floats(&m, "b.weight_scale", "9, 2", scales, 18);
     add(&m, "b.weight_shape", "I64", "2", shape, 16);
     add(&m, "b.weight_zero_point", "I32", "2, 2", zeros, sizeof zeros);
-    o = open_checkpoint(&m, &stated);
+    struct quantized_checkpoint o = open_checkpoint(&m, &stated);
     assert_reads(&o, "a.weight", 9, plain);
     assert_reads(&o, "b.weight", 9, shifted);
     close_checkpoint(&o);
@@ -222,13 +217,12 @@ TEST(packed_bytes)
     static const float scale[] = {0.5f};
     static const float want[] = {-1, -0.5f, -1.5f, -65, 62.5f};
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     add(&m, "a.weight_packed", "I32", "1, 2", words, 8);
     add_floats(&m, "a.weight_scale", "1, 1", scale, 1);
     add(&m, "a.weight_shape", "I64", "2", shape, 16);
     add(&m, "a.weight_zero_point", "I32", "1, 1", zeros, 4);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 1, want);
     assert_string_equal(o.weights.all[0].coding, "i8");
     close_checkpoint(&o);
@@ -243,7 +237,6 @@ TEST(nvfp4)
     uint8_t codes[16];
     float divided[32], multiplied[32], rounded[32];
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     memset(codes, 0xd2, sizeof codes); /* 1, -3 */
     for (size_t k = 0; k < 32; k++) {
@@ -260,7 +253,7 @@ TEST(nvfp4)
     add(&m, "c.weight_packed", "U8", "1, 16", codes, 16);
     add(&m, "c.weight_scale", "F8_E4M3", "1, 2", odd, 2);
     add_floats(&m, "c.weight_global_scale", "1", third, 1);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 1, divided);
     assert_reads(&o, "b.weight", 1, multiplied);
     assert_reads(&o, "c.weight", 1, rounded);
@@ -276,7 +269,6 @@ TEST(mxfp4)
     uint8_t blocks[64];
     float want[128];
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     for (size_t i = 0; i < 64; i++)
         blocks[i] = i % 2 ? 0xf7 : 0x10; /* 6, -6; 0, .5 */
@@ -286,7 +278,7 @@ TEST(mxfp4)
     add(&m, "e.up_proj_scales", "U8", "2, 1, 2", scales, 4);
     add(&m, "f.up_proj_blocks", "U8", "2, 1, 32", blocks, 64);
     add(&m, "f.up_proj_scales", "U8", "2, 1, 2", scales, 4);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_reads(&o, "e.up_proj_blocks", 2, want);
     assert_reads(&o, "f.up_proj_blocks", 2, want);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_BF16);
@@ -302,7 +294,6 @@ TEST(mxfp8)
     uint8_t codes[64];
     float want[64];
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     for (unsigned k = 0; k < 64; k++) {
         unsigned exponent = k / 8;
@@ -312,7 +303,7 @@ TEST(mxfp8)
     }
     add(&m, "a.weight", "F8_E4M3", "1, 64", codes, 64);
     add(&m, "a.weight_scale", "U8", "1, 2", scales, 2);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 1, want);
     close_checkpoint(&o);
 }
@@ -326,13 +317,12 @@ TEST(scales_that_are_not_numbers)
     struct sp_weight_workspace ws = {0};
     float out[64];
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     add(&m, "a.weight", "F8_E4M3", "2, 1", counting, 2);
     add_floats(&m, "a.weight_scale", "2, 1", bad, 2);
     add(&m, "e.up_proj_blocks", "U8", "1, 1, 2, 16", blocks, 32);
     add(&m, "e.up_proj_scales", "U8", "1, 1, 2", scales, 2);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_ok(o.status);
     assert_fails_as(
         sp_weight_read(out, sp_quantized_weights_find(&o.weights, "a.weight"), 0, 1, 2, &ws, why),
@@ -431,7 +421,6 @@ TEST(refusals)
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct file_builder m = {0};
-        struct quantized_checkpoint o;
         char text[512], *rest;
         snprintf(text, sizeof text, "%s", refused[i].tensors);
         for (char *t = strtok_r(text, ";", &rest); t; t = strtok_r(NULL, ";", &rest)) {
@@ -440,7 +429,7 @@ TEST(refusals)
             assert_int_equal(sscanf(t, "%63s %15s %31s %u", name, dtype, shape, &size), 4);
             add(&m, name, dtype, shape, NULL, size);
         }
-        o = open_checkpoint(&m, &stated);
+        struct quantized_checkpoint o = open_checkpoint(&m, &stated);
         assert_string_equal(o.err.text, refused[i].sentence);
         assert_int_equal(o.status, refused[i].status);
         assert_null(o.weights.all);
@@ -452,7 +441,6 @@ TEST(refusals)
 TEST(unused_tensors_are_ignored)
 {
     struct file_builder m = {0};
-    struct quantized_checkpoint o;
 
     add(&m, "vision_tower.a.weight", "F8_E4M3", "2, 2", NULL, 4);
     add(&m, "vision_tower.b.weight_scale", "F32", "1", NULL, 4);
@@ -462,7 +450,7 @@ TEST(unused_tensors_are_ignored)
     add(&m, "model.layers.0.self_attn.attn.prob_scale", "F32", "1", NULL, 4);
     add(&m, "model.layers.0.router.per_expert_scale", "BF16", "4", NULL, 8);
     add(&m, "model.layers.0.a.weight", "U8", "4, 1", NULL, 4);
-    o = open_checkpoint(&m, NULL);
+    struct quantized_checkpoint o = open_checkpoint(&m, NULL);
     assert_ok(o.status);
     assert_int_equal(o.weights.n, 0);
     close_checkpoint(&o);
@@ -478,13 +466,12 @@ TEST(bits_by_index)
 
     for (unsigned with = 0; with < 2; with++) {
         struct file_builder m = {.size = 0};
-        struct quantized_checkpoint o;
         const struct sp_weight *w;
         add(&m, "w.qweight", "I32", "3,16", zeros, sizeof zeros);
         add(&m, "w.qzeros", "I32", "1,2", zeros, 8);
         add_floats(&m, "w.scales", "1,16", scales, 16);
         if (with) add(&m, "w.g_idx", "I32", "32", zeros, 128);
-        o = open_checkpoint(&m, &stated);
+        struct quantized_checkpoint o = open_checkpoint(&m, &stated);
         assert_ok(o.status);
         w = sp_quantized_weights_find(&o.weights, "w.weight");
         assert_int_equal(w->codes.bits, with ? 3 : 4);

@@ -56,9 +56,8 @@ TEST(test_shape)
     uint64_t identities[2], n_weights = 0, size = 0;
 
     for (int i = 0; i < 2; i++) {
-        struct sp_pack *pack;
         assert_ok(write(paths[i], shape, NULL, why));
-        pack = open_pack(paths[i]);
+        struct sp_pack *pack = open_pack(paths[i]);
         identities[i] = sp_pack_identity(pack);
         for (size_t t = 0; t < sp_pack_n_tensors(pack) && i == 0; t++) {
             const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, t);
@@ -101,12 +100,11 @@ TEST(test_generation)
 {
     const char *path = packed_path("pair.bin");
     struct sp_session_options options = {.size = sizeof options, .n_context = 64};
-    struct sp_pack *pack;
     size_t n_ids;
     uint64_t n_cached = UINT64_C(64) * 30 * 2 * 192; /* elements of 64 positions, keys and values */
 
     assert_ok(write(path, shape, shape, why));
-    pack = open_pack(path);
+    struct sp_pack *pack = open_pack(path);
     assert_ok(sp_pairing_record_check(pack, why));
     sp_pack_close(pack);
     struct sp_package *package = keep_package(path, NULL);
@@ -257,12 +255,11 @@ TEST(test_simulated_acceptance)
     struct sp_simulated_choice choice = {.simulation = {.acceptance = 0.3, .seed = 1}};
     struct sp_chooser chooser = sp_simulated_chooser(&choice);
     size_t accepted = 0, again = 0;
-    struct sp_logits row;
     uint32_t id;
 
     choice.vector = vector;
     logits[9] = 1;
-    row = sp_logits_of(vector, logits, VOCABULARY);
+    struct sp_logits row = sp_logits_of(vector, logits, VOCABULARY);
     for (size_t pos = 0; pos < N; pos++) {
         uint32_t draft_token = (uint32_t)(pos % VOCABULARY), same;
         assert_ok(chooser.choose(chooser.state, &id, &row, NULL, pos, draft_token, NULL));

@@ -50,21 +50,17 @@ static bool read_golden(struct golden *g, const char *line)
 static bool has_trait(const struct golden *g, const char *trait)
 {
     const char *list = keep_format(",%s,", g->traits);
-    const char *want = keep_format(",%s,", trait);
-    return strstr(list, want) != NULL;
+    return strstr(list, keep_format(",%s,", trait)) != NULL;
 }
 
 static void check_golden(const struct golden *g)
 {
     static const char *const kinds[] = {"default", "linear", "llama3", "yarn"};
-    struct sp_config *c;
-    const struct sp_rope *r;
     bool gemma = has_trait(g, "gemma");
 
     print_message("%s\n", g->name);
-    const char *path = keep_format(SHARED "/oracle/%s/config.json", g->name);
-    c = config_read(path, NULL);
-    r = &c->ropes[0];
+    struct sp_config *c = config_read(keep_format(SHARED "/oracle/%s/config.json", g->name), NULL);
+    const struct sp_rope *r = &c->ropes[0];
     assert_string_equal(c->family, g->family);
     assert_string_equal(c->architecture, g->architecture);
     config_assert_numbers(c->n_vocab, 512, c->n_hidden, 64, c->n_layers, g->n_layers,
@@ -109,10 +105,8 @@ TEST(golden_checkpoints)
 /* Numbers that only one family's golden config has. */
 TEST(golden_special_values)
 {
-    struct sp_config *c;
-
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    c = config_read(SHARED "/oracle/targets/gemma2/config.json", NULL);
+    struct sp_config *c = config_read(SHARED "/oracle/targets/gemma2/config.json", NULL);
     config_assert_numbers(c->attention_cap, 50, c->logit_cap, 30);
     config_assert_near(c->attention_scale, 0.204124145232); /* 24^-1/2 */
     assert_int_equal(c->activation, SP_GELU_TANH);
@@ -141,10 +135,8 @@ TEST(golden_special_values)
 /* The expected numbers are read by hand from the config.json files. */
 TEST(golden_gemma4)
 {
-    struct sp_config *c;
-
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    c = config_read(SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
+    struct sp_config *c = config_read(SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
     config_assert_numbers(c->n_per_layer, 32, c->n_per_layer_vocab, 512, c->attention_scale, 1,
                           c->logit_cap, 3);
     assert_true(c->v_norm && c->norms == SP_NORM_SANDWICH && c->qk_norm && !c->norm_shifted);
@@ -313,10 +305,8 @@ static void assert_mixers(const struct sp_config *c, const char *expected)
 
 TEST(lfm2)
 {
-    struct sp_config *c;
-
     /* The released spelling: block_ff_dim and tie_embedding are used. */
-    c = config_read_testdata("lfm2_released", NULL);
+    struct sp_config *c = config_read_testdata("lfm2_released", NULL);
     assert_mixers(c, "CCACAC");
     assert_true(sp_config_is_recurrent(c));
     assert_int_equal(c->short_conv.kernel, 4);
@@ -338,10 +328,8 @@ TEST(lfm2)
 
 TEST(qwen3_5)
 {
-    struct sp_config *c;
-
     /* A text model at the root: layers are listed, and all sizes are given. */
-    c = config_read_testdata("qwen3_5_text", NULL);
+    struct sp_config *c = config_read_testdata("qwen3_5_text", NULL);
     assert_mixers(c, "DDAD");
     config_assert_numbers(c->delta.n_key_heads, 2, c->delta.n_value_heads, 4, c->delta.key_dim, 8,
                           c->delta.value_dim, 12, c->delta.kernel, 3);
@@ -551,10 +539,9 @@ TEST(refusals)
         struct sp_config c, zero = {0};
         struct sp_err err = {0};
         char *code = strchr(line, '\t'), *sentence = strchr(code + 1, '\t');
-        enum sp_status st;
         *code++ = *sentence++ = '\0';
         snprintf(path, sizeof path, "%s%s.json", folder, line);
-        st = config_parse_file(&c, path, NULL, &err);
+        enum sp_status st = config_parse_file(&c, path, NULL, &err);
         if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence)))
             fail_msg("%s: %d \"%s\", expected %s \"%s\"", line, (int)st, err.text, code, sentence);
         assert_true(err.text[0] != '\0');

@@ -14,8 +14,6 @@ static void check_class(const char *line)
     unsigned vocab, hidden, ffn, layers, heads, kv, dim, positions, tied;
     char family[64], json[160];
     double eps, theta;
-    const struct sp_layer_config *l;
-    struct sp_config *c;
 
     assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %u %lf %lf %u", family, &vocab,
                             &hidden, &ffn, &layers, &heads, &kv, &dim, &positions, &eps, &theta,
@@ -26,8 +24,8 @@ static void check_class(const char *line)
     snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
     if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0)
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
-    c = config_parsed(json);
-    l = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
+    struct sp_config *c = config_parsed(json);
+    const struct sp_layer_config *l = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
     config_assert_numbers(c->n_vocab, vocab, c->n_hidden, hidden, c->layers[0].n_ffn, ffn,
                           c->n_layers, layers);
     assert_int_equal(l->n_heads, heads);

@@ -227,10 +227,8 @@ TEST(default_taps)
 
 TEST(eagle3)
 {
-    struct sp_config *c;
-
     /* Tap 0 is the input of layer 0, the embeddings; tap j is the output of layer j - 1. */
-    c = config_read_testdata("eagle3_speculators", NULL);
+    struct sp_config *c = config_read_testdata("eagle3_speculators", NULL);
     assert_int_equal(c->draft.kind, SP_DRAFT_EAGLE3);
     assert_string_equal(c->family, "qwen3");
     assert_true(c->qk_norm && c->layers[0].reads_pair);

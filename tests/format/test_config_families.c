@@ -153,10 +153,8 @@ TEST(olmo)
 
 TEST(exaone4)
 {
-    struct sp_config *c;
-
     /* Full layers do not rotate. The pattern beside layer_types is text. */
-    c = config_read_testdata("exaone4_32b", NULL);
+    struct sp_config *c = config_read_testdata("exaone4_32b", NULL);
     config_assert_windows(c, "4096,4096,4096,0");
     assert_rotations(c, "0,0,0,-1");
     config_assert_numbers(c->n_ropes, 1, c->ropes[0].kind, SP_ROPE_LLAMA3, c->ropes[0].factor, 16,
@@ -386,9 +384,8 @@ TEST(mamba2)
 TEST(nemotron_h)
 {
     static const unsigned mixers[] = {SP_MIXER_MAMBA, 0, SP_MIXER_MAMBA, SP_MIXER_ATTENTION, 0};
-    struct sp_config *c;
 
-    c = config_read_testdata("nemotron_3_nano", NULL);
+    struct sp_config *c = config_read_testdata("nemotron_3_nano", NULL);
     assert_int_equal(c->n_layers, 5);
     for (unsigned i = 0; i < 5; i++) {
         const struct sp_layer_config *l = &c->layers[i];
@@ -563,11 +560,9 @@ TEST(falcon)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_config *c;
-        const char *text = keep_format(
+        struct sp_config *c = config_parsed(keep_format(
             "{\"model_type\": \"falcon\", \"hidden_size\": 64, \"n_head\": 4, \"n_layer\": 2%s}",
-            cases[i].keys);
-        c = config_parsed(text);
+            cases[i].keys));
         assert_int_equal(c->layers[1].n_kv_heads, cases[i].n_kv);
         assert_int_equal(c->layers[1].norms, cases[i].norms);
         assert_int_equal(c->layers[1].n_ffn, 256);

@@ -19,9 +19,8 @@ TEST(table)
     unsigned n_packed = 0, n_source = 0;
 
     for (uint32_t d = 0; d <= SP_C64; d++) {
-        const struct sp_dtype_info *info;
         if (d == SP_DTYPE_NONE || d == 5 || (d >= SP_N_PACKED_DTYPES && d < SP_F64)) continue;
-        info = sp_dtype_info((enum sp_dtype)d);
+        const struct sp_dtype_info *info = sp_dtype_info((enum sp_dtype)d);
         assert_int_equal(info->dtype, d);
         assert_int_equal(sp_dtype_is_packed(d), d < SP_N_PACKED_DTYPES);
         assert_int_equal(sp_dtype_is_groupwise((enum sp_dtype)d), d >= 11 && d < 42);

@@ -527,10 +527,9 @@ static void check_coverage(const struct sp_specs *specs, const struct sp_safeten
 
     for (size_t t = 0; t < n_tensors; t++) {
         uint64_t n = 1, taken = 0;
-        uint8_t *marks;
         for (unsigned i = 0; i < tensors[t].rank; i++)
             n *= tensors[t].shape[i];
-        marks = calloc((size_t)n, 1);
+        uint8_t *marks = calloc((size_t)n, 1);
         assert_non_null(marks);
         for (size_t i = 0; i < specs->n_spans; i++) {
             const struct sp_row_span *p = &specs->spans[i];
@@ -559,7 +558,6 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
 {
     static struct sp_source_tensor tensors[4096];
     struct sp_safetensors *file = NULL;
-    const struct sp_safetensor *all;
     struct sp_config config;
     struct sp_specs specs = {0};
     char path[512], *text;
@@ -572,7 +570,7 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
     assert_ok(sp_config_parse(&config, text, size, NULL, why));
     snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_ok(sp_safetensors_open(&file, path, NULL, why));
-    all = sp_safetensors_tensors(file, &n);
+    const struct sp_safetensor *all = sp_safetensors_tensors(file, &n);
     assert_true(n <= sizeof tensors / sizeof tensors[0]);
     for (size_t k = 0; k < n; k++) {
         tensors[k].name = all[k].name;

@@ -198,13 +198,11 @@ TEST(dspark_refusals)
 
 TEST(eagle3)
 {
-    struct match *m;
-
     /* A layer with its older name, a draft vocabulary, and separate norms of the taps. */
-    m = match_accepted(EAGLE3(", \"fc_norm\": true"),
-                       EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST
-                                                 ", d2t 5, t2d 8, fc_norm.0.weight 4, "
-                                                 "fc_norm.1.weight 4");
+    struct match *m = match_accepted(
+        EAGLE3(", \"fc_norm\": true"),
+        EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST ", d2t 5, t2d 8, fc_norm.0.weight 4, "
+                                  "fc_norm.1.weight 4");
     assert_int_equal(m->specs.n_specs, 15);
     assert_int_equal(m->n_skipped, 1);
     assert_true(m->config.draft.borrows_tables && m->config.draft.maps_tokens);

@@ -80,12 +80,11 @@ TEST(mapping_without_addresses)
     struct sp_mapping m = {0};
     struct sp_err err = {0};
     struct rlimit limit, none;
-    enum sp_status st;
 
     assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
     none = (struct rlimit){1, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
-    st = sp_file_map(&m, path, &err);
+    enum sp_status st = sp_file_map(&m, path, &err);
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     assert_int_equal(st, SP_E_NOMEM);
     assert_non_null(strstr(err.text, "/a: mapping 5 bytes: "));
@@ -192,11 +191,10 @@ TEST(killed_writers_leave_nothing)
     const char *path = scratch_write("out", "old", 3);
     int ready[2];
     char byte;
-    pid_t child;
 
     if (!supports_unnamed_files()) skip();
     assert_int_equal(pipe(ready), 0);
-    child = fork();
+    pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         struct sp_atomic_file *o = NULL;

@@ -55,10 +55,9 @@ TEST(this_machine)
 TEST(regions)
 {
     struct sp_region region = {0};
-    uint8_t *at;
 
     assert_ok(sp_region_open(&region, (size_t)1 << 40, NULL));
-    at = region.at;
+    uint8_t *at = region.at;
     assert_int_equal((uintptr_t)at % 64, 0);
     assert_int_equal(region.committed, 0);
     assert_ok(sp_region_grow(&region, 10, NULL));

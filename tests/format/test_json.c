@@ -126,13 +126,12 @@ TEST(documents)
         for (int lenient = 0; lenient < 2; lenient++) {
             const char *expected = lenient ? cases[i].lenient : cases[i].strict;
             enum sp_json_strictness strictness = lenient ? SP_JSON_LENIENT : SP_JSON_STRICT;
-            struct sp_json *root;
             char *printed = NULL;
             if (expected == NULL) {
                 assert_refused(cases[i].text, strlen(cases[i].text), strictness, "not valid JSON");
                 continue;
             }
-            root = parse(cases[i].text, strictness);
+            struct sp_json *root = parse(cases[i].text, strictness);
             printed = keep_printed(root);
             assert_string_equal(printed, expected);
             sp_json_free(root);

@@ -67,10 +67,9 @@ static enum sp_status parse(size_t k, const char *json, enum sp_json_strictness 
 {
     struct sp_json *root = NULL;
     size_t n_before = n_blocks;
-    enum sp_status st;
 
     n_left = k;
-    st = sp_json_parse(&root, json, strlen(json), strictness, NULL);
+    enum sp_status st = sp_json_parse(&root, json, strlen(json), strictness, NULL);
     n_left = SIZE_MAX;
     if (st == SP_OK) assert_int_equal(sp_json_len(root), 15);
     sp_json_free(root);

@@ -12,11 +12,10 @@ static bool takes(const char *text, size_t size, enum sp_json_strictness strictn
     struct sp_json *root = NULL;
     struct sp_err err = {0};
     char *copy = keep(malloc(size ? size : 1));
-    enum sp_status st;
 
     assert_non_null(copy);
     memcpy(copy, text, size);
-    st = sp_json_parse(&root, copy, size, strictness, &err);
+    enum sp_status st = sp_json_parse(&root, copy, size, strictness, &err);
     if (st != SP_OK) assert_int_equal(st, SP_E_INPUT);
     assert_int_equal(err.text[0] != '\0', st != SP_OK);
     sp_json_free(root);

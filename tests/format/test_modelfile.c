@@ -180,13 +180,12 @@ TEST(test_utf16)
     for (int big = 0; big < 2; big++) {
         struct sp_modelfile file;
         uint8_t bytes[2 * N];
-        char *got;
         for (size_t i = 0; i < N; i++) {
             bytes[2 * i + !big] = (uint8_t)(units[i] >> 8);
             bytes[2 * i + !!big] = (uint8_t)units[i];
         }
         assert_ok(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, why));
-        got = records_as_text(&file);
+        char *got = records_as_text(&file);
         assert_string_equal(got, "FROM||b" SEP "SYSTEM||\xE4\xBD\xA0\xF0\x9F\x91\x8B");
         sp_modelfile_release(&file);
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 1, NULL), SP_E_INPUT);
@@ -319,11 +318,10 @@ TEST(test_checks)
         struct sp_modelfile file;
         struct sp_err err = {0};
         char warnings[2048] = "";
-        const char *reported;
         assert_ok(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err));
         if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status)
             fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
-        reported = c->status ? err.text : warnings;
+        const char *reported = c->status ? err.text : warnings;
         if (c->message ? strncmp(reported, c->message, strlen(c->message)) != 0 : warnings[0])
             fail_msg("check %zu: \"%s\"", i, reported);
         assert_int_equal(sp_modelfile_check(&file, NULL, NULL, NULL), c->status);

@@ -100,7 +100,6 @@ TEST(test_hand_made_file_is_read)
 {
     uint8_t *bytes = minimal();
     struct sp_pack *pack = NULL;
-    struct sp_text text;
     uint64_t digest;
 
     assert_ok(sp_pack_open_bytes(&pack, bytes, MINIMAL_SIZE, "minimal", why));
@@ -119,7 +118,7 @@ TEST(test_hand_made_file_is_read)
     assert_null(sp_pack_find(pack, SP_PART_TARGET, "c"));
 
     assert_int_equal(sp_pack_n_sections(pack), 3);
-    text = section_text(pack, SP_PART_FILE, SP_SECTION_MODELFILE);
+    struct sp_text text = section_text(pack, SP_PART_FILE, SP_SECTION_MODELFILE);
     assert_string_equal(text.at, "PARAMETER seed 1\n");
     assert_int_equal(text.size, 17);
     text = section_text(pack, SP_PART_TARGET, SP_SECTION_CONFIG);
@@ -339,10 +338,9 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     struct folder *f = *state;
-    int left;
 
     unlink(f->file);
-    left = rmdir(f->path);
+    int left = rmdir(f->path);
     free(f);
     return left;
 }
@@ -621,7 +619,6 @@ TEST(test_extreme_sections_are_stored)
     struct sp_pack *pack = NULL;
     size_t n = 4 << 20;
     char *zeros = keep(calloc(n, 1));
-    struct sp_text text;
 
     assert_ok(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL));
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TEMPLATE, zeros, n, NULL),
@@ -631,7 +628,7 @@ TEST(test_extreme_sections_are_stored)
     assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
     assert_ok(sp_pack_open(&pack, f->file, NULL));
-    text = section_text(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER);
+    struct sp_text text = section_text(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER);
     assert_int_equal(text.size, n);
     assert_memory_equal(text.at, zeros, n);
     text = section_text(pack, SP_PART_TARGET, SP_SECTION_CONFIG);

@@ -91,7 +91,6 @@ static void assert_same_tensors(const struct sp_source *source, const struct sp_
 
     for (size_t i = 0; i < n; i++) {
         char name[256];
-        const struct sp_source_tensor *t;
         inner_name(name, all[i].name);
         if (sp_source_is_skipped(name) || strcmp(name, "t2d") == 0) continue;
         if (strstr(name, ".shared_head.head.") || strstr(name, ".3.embed_tokens.")) continue;
@@ -99,7 +98,7 @@ static void assert_same_tensors(const struct sp_source *source, const struct sp_
         if (is_unused(&source->config, name)) continue;
         if (source->config.tied && strcmp(name, "lm_head.weight") == 0) continue;
         n_wanted++;
-        t = find(published, n_made, name);
+        const struct sp_source_tensor *t = find(published, n_made, name);
         if (t == NULL) fail_msg("%s: %s is not made", source->path, name);
         assert_int_equal(t->rank, all[i].rank);
         assert_memory_equal(t->shape, all[i].shape, t->rank * sizeof *t->shape);

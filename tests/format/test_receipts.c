@@ -97,9 +97,9 @@ TEST(receipts_of_a_file_are_read)
     assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_null(receipts);
     sp_pack_close(pack);
-    const char *section = keep_format(
-        "[" EVALUATION ",{\"kind\":\"types\",\"target\":\"%016" PRIx64 "\",\"size\":500}]", target);
-    pack = open_file(section);
+    pack = open_file(keep_format("[" EVALUATION ",{\"kind\":\"types\",\"target\":\"%016" PRIx64
+                                 "\",\"size\":500}]",
+                                 target));
     assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_int_equal(sp_json_len(receipts), 1);
     assert_string_equal(sp_json_get_text(sp_json_at(receipts, 0), "kind"), sp_receipt_types);

@@ -35,19 +35,17 @@ TEST(corrupt_files_are_refused)
     static const char folder[] = TESTDATA "/corrupt/safetensors/";
     char path[512], expected[700], *line, *rest;
     size_t size, n = 0;
-    char *cases;
 
     snprintf(path, sizeof path, "%scases.txt", folder);
-    cases = scratch_read(path, &size);
+    char *cases = scratch_read(path, &size);
     for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
         struct sp_safetensors *c = NULL;
         struct sp_err err = {0};
         char *sentence = strchr(line, '\t');
-        enum sp_status st;
         assert_non_null(sentence);
         *sentence++ = '\0';
         snprintf(path, sizeof path, "%s%s.safetensors", folder, line);
-        st = sp_safetensors_open(&c, path, NULL, &err);
+        enum sp_status st = sp_safetensors_open(&c, path, NULL, &err);
         snprintf(expected, sizeof expected, "%s: %s", path, sentence);
         if (strcmp(sentence, "ok") == 0) {
             if (st) fail_msg("%s", err.text);
@@ -106,8 +104,8 @@ static void write_two_shards(void)
 
 static void write_index(const char *map)
 {
-    const char *text = keep_format("{\"metadata\":{\"total_size\":99},\"weight_map\":%s}", map);
-    write_text("model.safetensors.index.json", text);
+    write_text("model.safetensors.index.json",
+               keep_format("{\"metadata\":{\"total_size\":99},\"weight_map\":%s}", map));
 }
 
 TEST(shards_and_their_index)

@@ -176,10 +176,9 @@ TEST(tokens_of_config)
                       far[] = "{\"added_tokens_decoder\":{\"9999999\":{\"content\":\"<t>\"}}}";
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct sp_vocab_token *token;
         vocab = open_vocab(json, cases[i].config);
         if (cases[i].id >= vocab->n_ids) fail_msg("%s: %zu ids", cases[i].config, vocab->n_ids);
-        token = &vocab->tokens[cases[i].id];
+        const struct sp_vocab_token *token = &vocab->tokens[cases[i].id];
         assert_non_null(token->text);
         assert_string_equal(token->text, cases[i].text);
         assert_int_equal(token->flags, cases[i].flags);
@@ -233,7 +232,6 @@ TEST(older_files)
                       added[] = "{\"<e>\":2,\"<s>\":3,\"<t>\":4}";
     struct sp_text config = {0}, same = {.size = 28}, text = whole_text(json);
     struct sp_json *root = NULL;
-    const struct sp_json *decoder;
     bool special = false;
 
     assert_non_null(scratch_folder());
@@ -242,7 +240,7 @@ TEST(older_files)
     assert_ok(sp_older_files_add(&config, scratch_path("."), &text, NULL));
     assert_ok(sp_json_parse(&root, config.at, config.size, SP_JSON_STRICT, NULL));
     assert_string_equal(sp_json_get_text(root, "bos_token"), "<b>");
-    decoder = sp_json_get(root, "added_tokens_decoder");
+    const struct sp_json *decoder = sp_json_get(root, "added_tokens_decoder");
     assert_int_equal(sp_json_len(decoder), 2);
     assert_ok(sp_json_get_bool(sp_json_get(decoder, "3"), "special", &special, NULL));
     assert_true(special);

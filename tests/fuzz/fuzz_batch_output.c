@@ -42,13 +42,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_batch_output output;
     struct sp_err err = {0};
     size_t whole = size;
-    FILE *f;
 
     if (size > sizeof text - 1) return 0;
     if (!begun && (close(mkstemp(path)) || atexit(remove_at_exit))) abort();
     begun = true;
     if (size) memcpy(text, data, size);
-    f = fopen(path, "wb");
+    FILE *f = fopen(path, "wb");
     if (f == NULL || fwrite(text, 1, size, f) != size || fclose(f)) abort();
     if (sp_batch_output_open(&output, path, &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n')) abort();

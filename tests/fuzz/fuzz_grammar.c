@@ -60,10 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sp_grammar *g = NULL;
     const char *text = (const char *)data + 1;
-    bool is_schema;
 
     if (size == 0) return 0;
-    is_schema = data[0] == 's';
+    bool is_schema = data[0] == 's';
     if ((is_schema ? sp_grammar_of_schema(&g, text, size - 1, NULL)
                    : sp_grammar_of_gbnf(&g, text, size - 1, NULL)) == SP_OK)
         walk(g, is_schema, (uint32_t)size * 2654435761u);

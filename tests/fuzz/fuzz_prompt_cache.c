@@ -70,14 +70,12 @@ static size_t answer(void)
                                  .max_tokens = 6,
                                  .draft_len = 4};
     struct sp_result result = SP_RESULT_INIT;
-    enum sp_status st;
-    size_t n_reused;
 
     for (size_t i = 0; i < N_PROMPT; i++)
         prompt[i] = (uint32_t)(i * 7 % 61);
-    st = sp_session_generate(session, &request, &result, NULL);
+    enum sp_status st = sp_session_generate(session, &request, &result, NULL);
     if (st != SP_OK && st != SP_E_INPUT) abort();
-    n_reused = result.n_reused;
+    size_t n_reused = result.n_reused;
     sp_result_release(&result);
     sp_session_close(session);
     sp_prompt_cache_close(cache);
@@ -131,13 +129,12 @@ static void begin(void)
     char modelfile[80], path[80];
     struct sp_create_options options = {.modelfile = modelfile, .output = path};
     struct sp_err err = {0};
-    FILE *f;
 
     if (mkdtemp(folder) == NULL || atexit(close_at_exit)) abort();
     snprintf(modelfile, sizeof modelfile, "%s/Modelfile", folder);
     snprintf(path, sizeof path, "%s/packed", folder);
     snprintf(pages, sizeof pages, "%s/pages", folder);
-    f = fopen(modelfile, "w");
+    FILE *f = fopen(modelfile, "w");
     if (f == NULL) abort();
     fputs("FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n", f);
     fclose(f);
@@ -159,24 +156,21 @@ static void begin(void)
 static void write_changed(const uint8_t *data, size_t size)
 {
     size_t room = good_size - HEAD - 8;
-    FILE *f;
 
     memcpy(changed, good, good_size);
     for (; size >= 4; data += 4, size -= 4)
         changed[HEAD + (sp_get32(data) & 0xffffff) % room] = data[3];
     sp_put64(changed + good_size - 8, sp_hash64(changed + HEAD, room));
-    f = fopen(page, "wb");
+    FILE *f = fopen(page, "wb");
     if (f == NULL || fwrite(changed, 1, good_size, f) != good_size || fclose(f)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t n_reused;
-
     if (package == NULL) begin();
     write_changed(data, size);
     noted = false;
-    n_reused = answer();
+    size_t n_reused = answer();
     if (noted ? n_reused >= 512 : n_reused != 512 && n_reused != 0) abort();
     return 0;
 }

@@ -22,11 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_record_line line = {0};
     struct sp_err err = {0};
     char *text = malloc(size + 1); /* the reader must not read beyond `size` */
-    enum sp_status st;
 
     if (text == NULL) abort();
     if (size) memcpy(text, data, size);
-    st = sp_record_line_read(&line, text, size, &err);
+    enum sp_status st = sp_record_line_read(&line, text, size, &err);
     free(text);
     if ((st == SP_OK) != (err.text[0] == 0)) abort();
     if (st == SP_OK) check(&line);

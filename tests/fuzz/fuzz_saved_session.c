@@ -27,11 +27,10 @@ static char *save(void)
 {
     struct sp_err err = {0};
     char *text;
-    FILE *f;
     long size;
 
     check(sp_saved_session_write(saved, &loaded, &err), &err);
-    f = fopen(saved, "rb");
+    FILE *f = fopen(saved, "rb");
     if (f == NULL || fseek(f, 0, SEEK_END) || (size = ftell(f)) < 0) abort();
     rewind(f);
     if ((text = calloc((size_t)size + 1, 1)) == NULL) abort();
@@ -93,13 +92,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct sp_conversation *c = &loaded.conversation;
     struct sp_err err = {0};
     char *before, *after, *model = NULL;
-    enum sp_status st;
 
     if (loaded.package == NULL) begin();
     reset();
     before = save();
     write_file(input, data, size);
-    st = sp_saved_session_read(input, &loaded, &model, &err);
+    enum sp_status st = sp_saved_session_read(input, &loaded, &model, &err);
     if (st != SP_OK && (err.text[0] == '\0' || strchr(err.text, '\n'))) abort();
     for (size_t i = 0; i < c->n_turns; i++)
         if (c->turns[i].role == NULL || c->turns[i].content == NULL) abort();

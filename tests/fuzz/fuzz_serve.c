@@ -40,7 +40,6 @@ static void check_prompt(const struct sp_serve_request *request, const struct sp
                                          .now = {2025, 6, 15, 12, 0, 0}};
     char *text = NULL;
     size_t size;
-    enum sp_status st;
     int forms = (request->messages != NULL) + (request->n_prompts > 0) + (request->prompt != NULL);
 
     if (forms != 1 || request->n_top > SP_SERVE_MAX_TOP) abort();
@@ -51,7 +50,8 @@ static void check_prompt(const struct sp_serve_request *request, const struct sp
         if (request->suffix && request->prompts[i].text == NULL) abort();
     }
     if (request->messages == NULL && request->prompt == NULL) return;
-    st = sp_template_render(&text, &size, request->template ? request->template : t, &in, NULL);
+    enum sp_status st =
+        sp_template_render(&text, &size, request->template ? request->template : t, &in, NULL);
     if (st == SP_E_BUG) abort();
     free(text);
 }

@@ -44,10 +44,9 @@ enum { N_FOLDERS = sizeof folders / sizeof *folders, N_FILES = sizeof files / si
 static void write_file(const char *name, const uint8_t *data, size_t size)
 {
     char path[256];
-    FILE *f;
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    f = fopen(path, "wb");
+    FILE *f = fopen(path, "wb");
     if (f == NULL || (size && fwrite(data, 1, size, f) != size) || fclose(f)) abort();
 }
 

@@ -284,9 +284,8 @@ static void fill_tile(float *tile, unsigned seed)
 
     for (size_t i = 0; i < 512; i++) {
         size_t row = i / 32;
-        float whole;
         random = random * 1664525 + 1013904223;
-        whole = (float)((int)(random >> 24) - 128) / 128;
+        float whole = (float)((int)(random >> 24) - 128) / 128;
         tile[i] = whole * sizes[(row + seed) % (sizeof sizes / sizeof *sizes)];
         if (i % 32 == 7) tile[i] = -sizes[(row + seed) % (sizeof sizes / sizeof *sizes)];
     }

@@ -279,10 +279,9 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, enum sp_dtype
     const size_t block_size = sp_microscale_block_size(sp_dtype_info(dtype)->code_bits);
     const size_t used = SP_MICROSCALE_HEAD + COLS / SP_BLOCK * block_size;
     struct sp_encoder encoder;
-    uint8_t *panel;
 
     assert_true(sp_panel_size(size, dtype, COLS));
-    panel = malloc(*size);
+    uint8_t *panel = malloc(*size);
     assert_non_null(panel);
     memset(panel, 0xaa, *size);
     sp_encoder_init(&encoder);
@@ -306,9 +305,8 @@ static void check_encoders(const float *w, size_t n_rows, const float *numbers)
         size_t size;
         uint8_t *panel = encode_rows(&sp_tile_ref, types[i / 2], w, n_rows, factors, &size);
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-            uint8_t *other;
             if (!sp_kernels_supported(*k)) continue;
-            other = encode_rows((*k)->tile, types[i / 2], w, n_rows, factors, &size);
+            uint8_t *other = encode_rows((*k)->tile, types[i / 2], w, n_rows, factors, &size);
             assert_memory_equal(other, panel, size);
         }
     }
@@ -327,9 +325,8 @@ TEST(test_instruction_sets_agree)
         float *numbers = solve_all(collect_all(&sp_gptq_ref, x, n_inputs));
         check_encoders(w, n_rows, numbers);
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-            float *others;
             if (!sp_kernels_supported(*k)) continue;
-            others = collect_all((*k)->tile->gptq, x, n_inputs);
+            float *others = collect_all((*k)->tile->gptq, x, n_inputs);
             assert_memory_equal(others, sums, n * sizeof *sums);
             sp_gptq_solve(others, COLS, room, (*k)->tile->gptq);
             assert_memory_equal(others, numbers, n * sizeof *sums);
@@ -383,12 +380,11 @@ static void check_second_block(void)
 {
     enum { WIDE = BLOCK + 32 };
     float *numbers;
-    uint8_t *bytes;
     size_t n = 0;
 
     assert_true(sp_gptq_size(&n, WIDE));
     numbers = keep(calloc(n, sizeof *numbers));
-    bytes = keep(calloc(n, 2));
+    uint8_t *bytes = keep(calloc(n, 2));
     assert_true(numbers && bytes);
     for (size_t g = 0; g < BLOCK / 16; g++)
         numbers[g] = (float)(BLOCK / 16 - 1 - g);

@@ -122,10 +122,9 @@ static uint8_t *random_panel(size_t *size, size_t type, uint8_t flags, uint64_t 
 {
     const enum kind kind = types[type].kind;
     const size_t block_size = 64 * types[type].bits + 16 * scale_bytes[kind];
-    uint8_t *panel;
 
     assert_true(sp_panel_size(size, types[type].dtype, COLS));
-    panel = malloc(*size);
+    uint8_t *panel = malloc(*size);
     for (size_t i = 0; i < *size; i++)
         panel[i] = (uint8_t)next(seed);
     memset(panel, 0, 64);

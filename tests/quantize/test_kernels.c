@@ -71,10 +71,9 @@ static void settle_groups(uint8_t *panel, const struct sp_groupwise *groups, siz
 static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, uint64_t *seed)
 {
     size_t size, n_blocks = cols / SP_BLOCK;
-    uint8_t *panels;
 
     assert_true(sp_panel_size(&size, dtype, cols));
-    panels = aligned_alloc(64, size * N_PANELS);
+    uint8_t *panels = aligned_alloc(64, size * N_PANELS);
     assert_non_null(panels);
     for (size_t i = 0; i < size * N_PANELS; i++)
         panels[i] = (uint8_t)next(seed);
@@ -305,9 +304,8 @@ TEST(test_one_column_is_selected)
     size_t size;
 
     for (size_t d = 0; d < N_DTYPES; d++) {
-        uint8_t *panels;
         if (sp_dtype_is_groupwise(dtypes[d])) continue; /* test_groupwise.c */
-        panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
+        uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtypes[d], COLS));
         for (size_t p = 0; p < N_PANELS; p++) {
             for (size_t r = 0; r < 16 && bits_of(dtypes[d]); r++)

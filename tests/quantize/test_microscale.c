@@ -183,10 +183,9 @@ static uint8_t *encode_rows(enum sp_dtype dtype, const float *rows, size_t n_row
                             size_t *size)
 {
     struct sp_encoder encoder;
-    uint8_t *panel;
 
     assert_true(sp_panel_size(size, dtype, cols));
-    panel = calloc(*size, 1);
+    uint8_t *panel = calloc(*size, 1);
     assert_non_null(panel);
     sp_encoder_init(&encoder);
     assert_ok(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, cols, 0, NULL, NULL, NULL));
@@ -221,10 +220,9 @@ static void check_quality(const struct goal *goal)
     size_t size = 0;
 
     for (size_t p = 0; p < N_ROWS / 16; p++) {
-        uint8_t *panel;
         for (size_t i = 0; i < 16 * COLS; i++)
             rows[i] = gaussian();
-        panel = encode_rows(goal->dtype, rows, 16, COLS, &size);
+        uint8_t *panel = encode_rows(goal->dtype, rows, 16, COLS, &size);
         sp_panel_decode(back, goal->dtype, panel, 16, COLS, &sp_tile_ref);
         add_error(&measure, rows, back, 16 * COLS);
         for (size_t i = 0; i < 16 * COLS; i += 16)
@@ -250,12 +248,11 @@ TEST(test_quality)
 static void check_zero_rows(enum sp_dtype dtype)
 {
     static float rows[16 * 64], back[16 * 64];
-    uint8_t *panel;
     size_t size;
 
     for (size_t i = 0; i < 64; i++)
         rows[5 * 64 + i] = i < 32 ? 0 : gaussian(); /* a block of zeros within a row */
-    panel = encode_rows(dtype, rows, 16, 64, &size);
+    uint8_t *panel = encode_rows(dtype, rows, 16, 64, &size);
     sp_panel_decode(back, dtype, panel, 16, 64, &sp_tile_ref);
     for (size_t i = 0; i < 16 * 64; i++) {
         bool filled = i >= 5 * 64 + 32 && i < 6 * 64;
@@ -333,12 +330,11 @@ static void check_outlier(const struct goal *goal, float outlier)
     float back[COLS];
     struct error rest = {0};
     size_t size;
-    uint8_t *panel;
 
     for (size_t k = 0; k < COLS; k++)
         row[k] = gaussian();
     row[17] = outlier;
-    panel = encode_rows(goal->dtype, row, 1, COLS, &size);
+    uint8_t *panel = encode_rows(goal->dtype, row, 1, COLS, &size);
     sp_panel_decode(back, goal->dtype, panel, 1, COLS, &sp_tile_ref);
     assert_true(fabs((double)(back[17] - outlier)) < fmax(0.05, goal->error / 2) * (double)outlier);
     add_error(&rest, row + 32, back + 32, COLS - 32);

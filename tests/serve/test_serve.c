@@ -16,12 +16,11 @@ TEST(test_page_files)
     assert_int_equal(page.status, 200);
     for (const char *at = page.body; (at = strpbrk(at, "=")) != NULL; at++) {
         char path[64];
-        struct http_reply r;
 
         if (strncmp(at - 4, " src=\"", 6) != 0 && strncmp(at - 5, " href=\"", 7) != 0) continue;
         if (strncmp(at + 2, "data:", 5) == 0) continue;
         snprintf(path, sizeof path, "/%.*s", (int)strcspn(at + 2, "\""), at + 2);
-        r = server_request(&tiny_server, "GET", path, NULL);
+        struct http_reply r = server_request(&tiny_server, "GET", path, NULL);
         assert_int_equal(r.status, 200);
         assert_non_null(strstr(r.head, strstr(path, ".css")
                                            ? "\r\nContent-Type: text/css;"
@@ -33,11 +32,9 @@ TEST(test_page_files)
 
 TEST(test_lists)
 {
-    struct http_reply r;
-    struct sp_json *json;
     int64_t n;
 
-    r = server_request(&tiny_server, "GET", "/", NULL);
+    struct http_reply r = server_request(&tiny_server, "GET", "/", NULL);
     assert_int_equal(r.status, 200);
     assert_string_equal(r.body, "spectool is running");
     r = server_request_with(&tiny_server, "Accept: text/html,*/*\r\n", "GET", "/", NULL);
@@ -54,7 +51,7 @@ TEST(test_lists)
     assert_int_equal(r.status, 200);
     assert_int_equal(r.size, 0);
 
-    json = served_get("/health");
+    struct sp_json *json = served_get("/health");
     assert_string_equal(json_text(json, "status"), "ok");
     json = served_get("/v1/models");
     assert_string_equal(json_text(json, "object"), "list");
@@ -88,16 +85,14 @@ TEST(test_seed)
 
     assert_true(strlen(expected) > 60);
     for (size_t i = 0; i < N_SERVED_APIS; i++) {
-        struct http_reply r;
-        struct sp_json *json;
         char body[512], *text;
         size_t n;
 
         snprintf(body, sizeof body, "%sfalse}", served_apis[i].body);
-        json = served_post(served_apis[i].path, body);
+        struct sp_json *json = served_post(served_apis[i].path, body);
         assert_string_equal(json_text(json, served_apis[i].whole), expected);
         snprintf(body, sizeof body, "%strue}", served_apis[i].body);
-        r = server_request(&tiny_server, "POST", served_apis[i].path, body);
+        struct http_reply r = server_request(&tiny_server, "POST", served_apis[i].path, body);
         assert_int_equal(r.status, 200);
         assert_true(r.chunked);
         text = stream_text(&r, served_apis[i].piece, &n);
@@ -172,16 +167,14 @@ TEST(test_characters)
     size_t n_strange = 0;
 
     for (int seed = 0; seed < 5; seed++) {
-        struct http_reply r;
-        struct sp_json *json;
         char text[256], *streamed;
         size_t n;
 
         snprintf(text, sizeof text, body, seed, "true");
-        r = server_request(&tiny_server, "POST", "/api/generate", text);
+        struct http_reply r = server_request(&tiny_server, "POST", "/api/generate", text);
         streamed = stream_text(&r, "response", &n);
         snprintf(text, sizeof text, body, seed, "false");
-        json = served_post("/api/generate", text);
+        struct sp_json *json = served_post("/api/generate", text);
         assert_string_equal(streamed, json_text(json, "response"));
         for (const char *p = streamed; *p; p++)
             n_strange += (unsigned char)*p >= 0x80;
@@ -202,7 +195,6 @@ TEST(test_reuse)
             "'logprobs': true, 'top_logprobs': 5, 'seed': 3, 'temperature': 0.9}";
     static const char *const options[] = {"--kv-type", "f32", "--name", "tiny",
                                           "--threads", "1",   NULL};
-    struct server fresh;
     struct sp_json *a, *b;
     char body[1024];
 
@@ -212,7 +204,7 @@ TEST(test_reuse)
     assert_true(json_number(a, "usage.prompt_tokens_details.cached_tokens") > 10);
     assert_int_equal(json_number(a, "timings.cache_n") + json_number(a, "timings.prompt_n"),
                      json_number(a, "usage.prompt_tokens"));
-    fresh = server_start(served_file, options);
+    struct server fresh = server_start(served_file, options);
     b = server_post(&fresh, "/v1/chat/completions", body, 200);
     assert_int_equal(json_number(b, "usage.prompt_tokens_details.cached_tokens"), 0);
     assert_string_equal(json_text(a, "choices.0.message.content"),
@@ -232,7 +224,6 @@ TEST(test_reuse)
 TEST(test_prompt_progress)
 {
     char prompt[4096] = "", question[4400];
-    struct http_reply r;
     const char *at;
     int n = 0;
 
@@ -242,7 +233,7 @@ TEST(test_prompt_progress)
              "{\"prompt\": [%s], \"max_tokens\": 2, \"stream\": true, \"return_progress\": true}",
              prompt);
     served_post("/v1/completions", "{'prompt': 'Once upon a time', 'max_tokens': 2}");
-    r = server_request(&tiny_server, "POST", "/v1/completions", question);
+    struct http_reply r = server_request(&tiny_server, "POST", "/v1/completions", question);
     assert_int_equal(r.status, 200);
     for (at = r.body; (at = strstr(at, "\"prompt_progress\": {\"total\": 600, \"cache\": ")); n++) {
         unsigned cache = 0, processed = 0;
@@ -270,13 +261,12 @@ TEST(test_prompt_cache)
     const char *cache = packed_path("pages");
     const char *const options[] = {"--cache-dir", cache, "--kv-type", "f32",
                                    "--sessions",  "3",   NULL};
-    struct sp_json *want;
 
     for (int i = 0; i < 300; i++)
         snprintf(prompt + strlen(prompt), 8, "%s%d", i ? "," : "", 5 + i * 31 % 1000);
     snprintf(question, sizeof question, "{'prompt': [%s,7,8], 'max_tokens': 12, 'seed': 1}",
              prompt);
-    want = served_post("/v1/completions", question);
+    struct sp_json *want = served_post("/v1/completions", question);
     for (int i = 0; i < 2; i++) {
         struct server s = server_start(served_file, options);
         int requests[3], n_cached = 0;
@@ -300,13 +290,12 @@ TEST(test_records)
     const char *packed =
         served_pack(SERVED_CHATML "SYSTEM You are an owl.\nPARAMETER num_predict 9\n"
                                   "PARAMETER stop zzz\nMESSAGE user Hi\nMESSAGE assistant Hello\n");
-    char *expected;
-    struct server s;
-    struct sp_json *json;
 
-    s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
-    expected = served_run(packed, "'Tell me a story.' --kv-type f32");
-    json = server_post(&s, "/api/generate", "{'prompt': 'Tell me a story.', 'stream': false}", 200);
+    struct server s =
+        server_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
+    char *expected = served_run(packed, "'Tell me a story.' --kv-type f32");
+    struct sp_json *json =
+        server_post(&s, "/api/generate", "{'prompt': 'Tell me a story.', 'stream': false}", 200);
     assert_string_equal(json_text(json, "response"), expected);
     assert_int_equal(json_number(json, "eval_count"), 9);
     assert_string_equal(json_text(json, "done_reason"), "length");

@@ -18,10 +18,9 @@ static long memory_mb(const struct server *s, const char *key)
 {
     char path[64], line[256];
     long kb = -1;
-    FILE *f;
 
     snprintf(path, sizeof path, "/proc/%ld/status", (long)s->pid);
-    f = fopen(path, "r");
+    FILE *f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f))
         if (strncmp(line, key, strlen(key)) == 0) kb = strtol(line + strlen(key) + 1, NULL, 10);
@@ -115,8 +114,6 @@ TEST(test_text_and_json)
     struct server s = server_start(served_file, NULL);
     char *body = body_of("x", 55000), *longer;
     size_t len = strlen(body);
-    struct http_reply r;
-    struct sp_json *json;
 
     server_post(&s, "/v1/chat/completions", body, 200);
     longer = keep(malloc(len + N_BLANKS + 1));
@@ -124,9 +121,9 @@ TEST(test_text_and_json)
     memcpy(longer, body, len);
     memset(longer + len, ' ', N_BLANKS);
     longer[len + N_BLANKS] = '\0';
-    r = server_request(&s, "POST", "/v1/chat/completions", longer);
+    struct http_reply r = server_request(&s, "POST", "/v1/chat/completions", longer);
     assert_null(strstr(r.head, "Retry-After"));
-    json = http_reply_json(r, 400);
+    struct sp_json *json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
 }
 
@@ -167,10 +164,9 @@ static long request_memory(const struct server *s)
 {
     struct http_reply r = server_request(s, "GET", "/metrics", NULL);
     const char *at = strstr(r.body, "\nspectool_request_memory_bytes ");
-    long size;
 
     assert_non_null(at);
-    size = atol(strchr(at, ' '));
+    long size = atol(strchr(at, ' '));
     return size;
 }
 
@@ -181,13 +177,12 @@ TEST(test_response_memory)
     static const char head[] = "{'echo': true, 'logprobs': 20, 'stream': true, 'max_tokens': 1000, "
                                "'logit_bias': {'1596': -100, '1598': -100}, 'prompt': '";
     char *body = keep(malloc(2 * N_TOKENS + 64)), *at = body + sprintf(body, "%s", head), byte;
-    int fd;
 
     assert_non_null(body);
     for (size_t i = 0; i < 1000; i++)
         at += sprintf(at, "a ");
     sprintf(at, "'}");
-    fd = server_begin_request(&tiny_server, "/v1/completions", body);
+    int fd = server_begin_request(&tiny_server, "/v1/completions", body);
     assert_int_equal(recv(fd, &byte, 1, 0), 1);
     assert_true(request_memory(&tiny_server) > 900000);
     close(fd);
@@ -206,14 +201,13 @@ TEST(test_full_queue)
     struct server s = server_start(served_file, options);
     char body[256], byte;
     int running, waiting;
-    struct http_reply r;
 
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, 0), 1);
     waiting = server_begin_request(&s, "/v1/completions", body);
     server_await_load(&s, "requests_waiting", 1);
-    r = server_request(&s, "POST", "/v1/completions", "not JSON");
+    struct http_reply r = server_request(&s, "POST", "/v1/completions", "not JSON");
     assert_int_equal(r.status, 503);
     assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
     close(waiting);
@@ -269,10 +263,9 @@ TEST(test_long_prompt)
 {
     enum { SIZE = 15 << 20 };
     char *prompt = blanks("prompt", SIZE), *content = blanks("content", SIZE / 5);
-    struct sp_json *json;
     double began = server_cpu_seconds(&tiny_server), refused;
 
-    json = server_post(&tiny_server, "/v1/completions", prompt, 400);
+    struct sp_json *json = server_post(&tiny_server, "/v1/completions", prompt, 400);
     assert_non_null(strstr(json_text(json, "error.message"), "the prompt has "));
     /* By these words of llama-server litellm knows that the context is too small. */
     assert_non_null(strstr(json_text(json, "error.message"), "exceeds the available context size"));
@@ -353,7 +346,6 @@ TEST(test_unreadable_requests)
         int fd = client_connect(&tiny_server);
         size_t len =
             (size_t)sprintf(request, "%s%s", strchr(all[i].head, '/') ? "" : line, all[i].head);
-        struct http_reply r;
         if (all[i].n_filler) {
             memset(request + len, 'x', all[i].n_filler);
             len += all[i].n_filler;
@@ -364,7 +356,7 @@ TEST(test_unreadable_requests)
             if (sent <= 0) break;
             memmove(request, request + sent, len -= (size_t)sent);
         }
-        r = client_receive(fd);
+        struct http_reply r = client_receive(fd);
         if (r.status != all[i].status) fail_msg("%s: status %d", all[i].head, r.status);
         assert_non_null(strstr(r.head, "application/json"));
         assert_non_null(strstr(r.body, all[i].says));
@@ -405,10 +397,9 @@ TEST(test_escaped_nul)
 {
     static const char request[] = "GET /health%00/../metrics HTTP/1.0\r\n\r\n";
     int fd = client_connect(&tiny_server);
-    struct http_reply r;
 
     client_send(fd, request, sizeof request - 1);
-    r = client_receive(fd);
+    struct http_reply r = client_receive(fd);
     assert_int_equal(r.status, 404);
 }
 

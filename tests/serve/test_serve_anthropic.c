@@ -98,7 +98,6 @@ TEST(test_message)
 {
     struct sp_json *json = request(&tiny_server, ASK "}");
     struct events e = stream(&tiny_server, ASK ", 'stream': true}");
-    const struct sp_json *last;
     size_t n_blocks;
     char *text = joined(&e, 0, "text_delta", "delta.text");
     int64_t n = json_number(json, "usage.output_tokens");
@@ -108,7 +107,7 @@ TEST(test_message)
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
     json_expect(json, "{'content.0.type': 'text', 'stop_reason': 'end_turn'}");
     assert_null(json_at(json, "stop_sequence"));
-    last = check_order(&e, &n_blocks);
+    const struct sp_json *last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
     assert_string_equal(text, json_text(json, "content.0.text"));
     assert_string_equal(json_text(last, "delta.stop_reason"), "end_turn");
@@ -199,10 +198,7 @@ TEST(test_tools)
 {
     struct server s = server_start(served_pack(caller), NULL);
     struct sp_json *json = request(&s, ASK TOOLS PAINT "}"), *input = NULL;
-    struct events e;
-    const struct sp_json *last;
     size_t n_blocks;
-    char *text;
 
     assert_string_equal(json_text(json, "stop_reason"), "tool_use");
     assert_int_equal(sp_json_len(json_at(json, "content")), 1);
@@ -210,11 +206,11 @@ TEST(test_tools)
     assert_int_equal(strlen(json_text(json, "content.0.id")), 9);
     assert_colour(json_text(json, "content.0.input.colour"));
 
-    e = stream(&s, ASK TOOLS PAINT ", 'stream': true}");
-    last = check_order(&e, &n_blocks);
+    struct events e = stream(&s, ASK TOOLS PAINT ", 'stream': true}");
+    const struct sp_json *last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
     assert_string_equal(json_text(last, "delta.stop_reason"), "tool_use");
-    text = joined(&e, 0, "input_json_delta", "delta.partial_json");
+    char *text = joined(&e, 0, "input_json_delta", "delta.partial_json");
     input = keep_parsed(text, strlen(text), SP_JSON_STRICT);
     assert_colour(json_text(input, "colour"));
     for (size_t i = 0; i < e.n; i++) {
@@ -244,19 +240,17 @@ TEST(test_reasoning)
 {
     struct server s = server_start(served_pack(thinker), NULL);
     struct sp_json *json = request(&s, ASK "}");
-    struct events e;
     size_t n_blocks;
-    char *text;
 
     json_expect(json, "{'content.0.type': 'thinking', 'content.0.thinking': 'was once'}");
     assert_int_equal(strncmp(json_text(json, "content.0.signature"), "sp-", 3), 0);
     assert_string_equal(json_text(json, "content.1.type"), "text");
     assert_true(json_number(json, "usage.output_tokens_details.thinking_tokens") > 0);
 
-    e = stream(&s, ASK ", 'stream': true}");
+    struct events e = stream(&s, ASK ", 'stream': true}");
     (void)check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 2);
-    text = joined(&e, 0, "thinking_delta", "delta.thinking");
+    char *text = joined(&e, 0, "thinking_delta", "delta.thinking");
     assert_string_equal(text, "was once");
     text = joined(&e, 0, "signature_delta", "delta.signature");
     assert_string_equal(text, json_text(json, "content.0.signature"));

@@ -13,11 +13,10 @@
 static void *request_stream(void *context)
 {
     const struct served_api *w = context;
-    struct http_reply r;
     size_t n;
 
-    const char *body = keep_format("%strue}", w->body);
-    r = server_request(&tiny_server, "POST", w->path, body);
+    struct http_reply r =
+        server_request(&tiny_server, "POST", w->path, keep_format("%strue}", w->body));
     return r.status == 200 ? stream_text(&r, w->piece, &n) : NULL;
 }
 
@@ -74,13 +73,12 @@ TEST(test_queue)
     for (int i = 0; i < 2; i++) {
         int running = server_begin_request(&s, "/v1/completions", streamed);
         struct pollfd rest[2] = {{.events = POLLIN}, {.events = POLLIN}};
-        size_t away;
         char byte;
         assert_int_equal(recv(running, &byte, 1, 0), 1); /* the request is being served */
         for (size_t k = 0; k < 2; k++)
             rest[k].fd = server_begin_request(&s, "/v1/completions", i ? whole : streamed);
         assert_true(poll(rest, 2, 10000) > 0);
-        away = rest[0].revents ? 0 : 1;
+        size_t away = rest[0].revents ? 0 : 1;
         r = client_receive(rest[away].fd);
         assert_int_equal(r.status, 503);
         assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
@@ -102,10 +100,9 @@ TEST(test_many_answers)
 {
     struct server s = server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, NULL});
     char body[256], byte;
-    int many;
 
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 128");
-    many = server_begin_request(&s, "/v1/completions", body);
+    int many = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(many, &byte, 1, 0), 1);
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
     assert_int_equal(server_count_log(&s, "POST /v1/completions 200"), 1);
@@ -175,9 +172,8 @@ TEST(test_disconnects)
 
     disconnect_inside_request(&s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        int fd;
         snprintf(body, sizeof body, SERVED_LONG_REQUEST, all[i].stream ? all[i].stream : "");
-        fd = server_begin_request(&s, "/v1/completions", all[i].stream ? body : prompt);
+        int fd = server_begin_request(&s, "/v1/completions", all[i].stream ? body : prompt);
         client_send(fd, all[i].behind, strlen(all[i].behind));
         if (all[i].reads) assert_int_equal(recv(fd, &byte, 1, 0), 1);
         server_await_load(&s, "answers_running", 1);
@@ -217,7 +213,6 @@ TEST(test_stopping)
     struct server s = server_start(
         served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0.1", NULL});
     char streamed[256], whole[256], byte;
-    struct http_reply r;
     int running, waiting;
 
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
@@ -227,7 +222,7 @@ TEST(test_stopping)
     waiting = server_begin_request(&s, "/v1/completions", whole);
     server_get(&s, "/health", 200);
     kill(s.pid, SIGTERM);
-    r = client_receive(running);
+    struct http_reply r = client_receive(running);
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
     assert_non_null(
@@ -283,10 +278,9 @@ TEST(test_second_signal)
         served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "-1", NULL});
     char body[256], byte;
     struct http_reply r;
-    int running;
 
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 3");
-    running = server_begin_request(&s, "/v1/completions", body);
+    int running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
     kill(s.pid, SIGTERM);
     do {

@@ -92,14 +92,13 @@ TEST(base64)
         uint8_t bytes[16];
         char body[200];
         struct sp_json *json, *plain;
-        const char *text;
         size_t len = 0;
         snprintf(body, sizeof body, "{'input': 'the cat', 'dimensions': %zu}", n);
         plain = post("/v1/embeddings", body, 200);
         snprintf(body, sizeof body,
                  "{'input': 'the cat', 'encoding_format': 'base64', 'dimensions': %zu}", n);
         json = post("/v1/embeddings", body, 200);
-        text = json_text(json, "data.0.embedding");
+        const char *text = json_text(json, "data.0.embedding");
         assert_int_equal(strlen(text), (4 * n + 2) / 3 * 4);
         assert_int_equal(strcspn(text, "="), (16 * n + 2) / 3);
         for (uint32_t bits = 0, i = 0; text[i] && text[i] != '='; i++) {
@@ -110,8 +109,7 @@ TEST(base64)
         for (size_t i = 0; i < n; i++) {
             float x;
             memcpy(&x, bytes + 4 * i, 4);
-            const char *path = keep_format("data.0.embedding.%zu", i);
-            assert_true((float)number_at(plain, path) == x);
+            assert_true((float)number_at(plain, keep_format("data.0.embedding.%zu", i)) == x);
         }
     }
 }
@@ -148,8 +146,8 @@ TEST(ollama_dimensions)
     for (size_t i = 0; i < N; i++)
         square += golden_number(i) * golden_number(i);
     for (size_t i = 0; i < N; i++) {
-        const char *path = keep_format("embeddings.0.%zu", i);
-        assert_true(fabs(number_at(json, path) - golden_number(i) / sqrt(square)) < 1e-5);
+        assert_true(fabs(number_at(json, keep_format("embeddings.0.%zu", i)) -
+                         golden_number(i) / sqrt(square)) < 1e-5);
     }
     json = post("/api/embed", "{'input': 'a', 'dimensions': 65}", 400);
     assert_string_equal(json_text(json, "error"), "65 dimensions: the model's embeddings have 64");
@@ -159,12 +157,11 @@ TEST(ollama_dimensions)
 TEST(long_texts)
 {
     char body[1000], text[500];
-    struct sp_json *json;
 
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     snprintf(body, sizeof body, "{'input': '%s'}", text);
-    json = post("/v1/embeddings", body, 400);
+    struct sp_json *json = post("/v1/embeddings", body, 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     assert_non_null(strstr(json_text(json, "error.message"), "the model reads at most 64"));
     json = post("/api/embed", body, 200);
@@ -215,7 +212,6 @@ TEST(too_many)
     size_t n = 2049, size = 0;
     char *body = NULL;
     FILE *f = open_memstream(&body, &size);
-    struct sp_json *json;
 
     assert_non_null(f);
     fputs("{'input': ['a'", f);
@@ -223,7 +219,7 @@ TEST(too_many)
         fputs(", 'a'", f);
     fputs("]}", f);
     fclose(f);
-    json = post("/v1/embeddings", body, 400);
+    struct sp_json *json = post("/v1/embeddings", body, 400);
     assert_string_equal(json_text(json, "error.message"), "input has more than 2048 texts");
     free(body);
 }
@@ -261,14 +257,12 @@ TEST(with_answers)
         packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_DTYPE_NONE, SP_DTYPE_NONE),
         options);
     struct sp_json *json, *again;
-    int answer;
-    struct http_reply r;
 
     json = server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
-    answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
+    int answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
     again = server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
     assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
-    r = client_receive(answer);
+    struct http_reply r = client_receive(answer);
     assert_int_equal(r.status, 200);
 }
 

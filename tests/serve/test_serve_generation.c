@@ -114,8 +114,8 @@ TEST(test_chat)
 
     assert_non_null(e);
     for (unsigned i = 0; i < 6; i++) {
-        const char *body = keep_format("{" CHAT ", 'seed': %u}", 7 + i);
-        expect(e, path, "choices.0.message.content", body, i == 0);
+        expect(e, path, "choices.0.message.content", keep_format("{" CHAT ", 'seed': %u}", 7 + i),
+               i == 0);
     }
     assert_string_not_equal(e->texts[0], e->texts[1]);
     check_whole(e, &tiny_server, path, "message.content", "{" CHAT ", 'seed': 7, 'n': 6}");
@@ -178,8 +178,6 @@ TEST(test_failure)
         server_start(served_file, (const char *const[]){"--kv-type", "f32", "--num-ctx", "64",
                                                         "--sessions", "3", NULL});
     char *body = keep(calloc(1, 4096));
-    struct sp_json *json;
-    struct http_reply r;
 
     assert_non_null(body);
     strcpy(body, "{'prompt': ['Once', 'Once', '");
@@ -187,10 +185,10 @@ TEST(test_failure)
         strcat(body, "word ");
     strcat(body, "', '', 'There'], 'stream': ");
     strcat(body, "false}");
-    json = server_post(&s, "/v1/completions", body, 400);
+    struct sp_json *json = server_post(&s, "/v1/completions", body, 400);
     assert_non_null(json_text(json, "error.message"));
     strcpy(body + strlen(body) - strlen("false}"), "true}");
-    r = server_request(&s, "POST", "/v1/completions", body);
+    struct http_reply r = server_request(&s, "POST", "/v1/completions", body);
     assert_true(r.status == 200 || r.status == 400);
     assert_cut(&r);
     server_post(&s, "/v1/completions", "{'prompt': 'Once', 'n': 3}", 200);
@@ -204,18 +202,16 @@ TEST(test_end)
                                    "--shutdown-timeout", "0",          NULL};
     struct server s = server_start(served_file, options);
     char head[16];
-    struct http_reply r;
-    int fd;
 
     const char *body = keep_format(SERVED_LONG_REQUEST, "true, 'n': 5");
-    fd = server_begin_request(&s, "/v1/completions", body);
+    int fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
     close(fd);
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT ", 'n': 2}", 200);
     fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
-    r = client_receive(fd);
+    struct http_reply r = client_receive(fd);
     assert_int_equal(server_wait(&s), 0);
     assert_cut(&r);
 }

@@ -46,11 +46,12 @@ static const char *pack(void)
     fputs(text, f);
     assert_int_equal(fclose(f), 0);
     for (size_t i = 0; i < 3; i++) {
-        const char *from = keep_format(TESTDATA "/tiny/target/%s", linked[i]);
-        assert_int_equal(symlink(from, packed_path(linked[i])), 0);
+        assert_int_equal(
+            symlink(keep_format(TESTDATA "/tiny/target/%s", linked[i]), packed_path(linked[i])), 0);
     }
-    const char *folder = keep_format("%.*s", (int)(strrchr(path, '/') - path), path);
-    return packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    return packed_file(
+        packed_modelfile(keep_format("%.*s", (int)(strrchr(path, '/') - path), path), NULL),
+        SP_DTYPE_NONE, SP_DTYPE_NONE);
 }
 
 static int setup(void **state)
@@ -75,12 +76,8 @@ static struct sp_json *post(const char *path, const char *body, int status)
 /* Appends the ids of a text, after one token. */
 static size_t add_ids(char *list, size_t len, unsigned token, const char *text)
 {
-    struct sp_json *json;
-    const struct sp_json *ids;
-
-    const char *body = keep_format("{'content': '%s'}", text);
-    json = post("/tokenize", body, 200);
-    ids = sp_json_get(json, "tokens");
+    struct sp_json *json = post("/tokenize", keep_format("{'content': '%s'}", text), 200);
+    const struct sp_json *ids = sp_json_get(json, "tokens");
     len += (size_t)sprintf(list + len, "%s%u", len ? ", " : "", token);
     for (size_t i = 0; i < sp_json_len(ids); i++) {
         int64_t id = 0;
@@ -95,16 +92,13 @@ TEST(test_apis_agree)
 {
     char ids[1024] = "", body[2048];
     struct sp_json *plain, *json;
-    struct http_reply r;
-    const char *want;
-    char *streamed;
     size_t n = add_ids(ids, 0, 1597, PREFIX);
 
     n = add_ids(ids, n, 1599, SUFFIX);
     sprintf(ids + n, ", 1598");
     snprintf(body, sizeof body, "{'prompt': [%s], 'max_tokens': 12, " MORE "}", ids);
     plain = post("/v1/completions", body, 200);
-    want = json_text(plain, "choices.0.text");
+    const char *want = json_text(plain, "choices.0.text");
     assert_true(strlen(want) > 10);
 
     json =
@@ -119,11 +113,11 @@ TEST(test_apis_agree)
     json_expect(json, "{'stop_type': 'limit', 'tokens_predicted': 12}");
     assert_int_equal(json_number(json, "tokens_evaluated"),
                      json_number(plain, "usage.prompt_tokens"));
-    r = server_request(
+    struct http_reply r = server_request(
         &server, "POST", "/infill",
         "{'input_prefix': 'Tell me a story', 'prompt': ' about', 'input_suffix': '" SUFFIX
         "', 'n_predict': 12, 'stream': true, " MORE "}");
-    streamed = stream_text(&r, "content", &n);
+    char *streamed = stream_text(&r, "content", &n);
     assert_string_equal(streamed, want);
 
     /* The greedy answer ends at once where no bias forbids it, as in ollama's API, which has none.
@@ -143,12 +137,11 @@ TEST(test_apis_agree)
 TEST(test_prompt_only)
 {
     char body[4096], text[1500] = "";
-    int64_t n;
     struct sp_json *json = post(
         "/infill", "{'input_prefix': 'The sea', 'input_suffix': ' is blue.', 'n_predict': 0}", 200);
 
     json_expect(json, "{'content': '', 'tokens_predicted': 0}");
-    n = json_number(json, "tokens_evaluated");
+    int64_t n = json_number(json, "tokens_evaluated");
     json = post("/infill",
                 "{'input_prefix': 'The sea', 'input_suffix': ' is blue.', 'n_predict': 2}", 200);
     assert_int_equal(json_number(json, "tokens_cached"), n - 1);

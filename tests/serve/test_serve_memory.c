@@ -18,10 +18,9 @@ static long cache_memory(const struct server *s)
 {
     struct http_reply r = server_request(s, "GET", "/metrics", NULL);
     const char *at = strstr(r.body, "\nspectool_cache_memory_bytes ");
-    long size;
 
     assert_non_null(at);
-    size = atol(strchr(at, ' '));
+    long size = atol(strchr(at, ' '));
     return size;
 }
 
@@ -52,21 +51,19 @@ static struct server start(long memory, const char *const *further)
 /* Continues a short prompt that begins with a token. Returns the text; kept. */
 static const char *complete(const struct server *s, const char *model, int first)
 {
-    const char *body = keep_format(SHORT, model, first);
-    return json_text(server_post(s, "/v1/completions", body, 200), "choices.0.text");
+    return json_text(server_post(s, "/v1/completions", keep_format(SHORT, model, first), 200),
+                     "choices.0.text");
 }
 
 static int setup(void **state)
 {
-    struct server s;
-
     if (served_setup(state)) return 1;
     for (int i = 0; i < 2; i++) {
         char name[] = {(char)('a' + i), '.', 'b', 'i', 'n', '\0'};
         snprintf(files[i], sizeof files[i], "%s", packed_path(name));
         assert_int_equal(link(served_file, files[i]), 0);
     }
-    s = start(0, NULL);
+    struct server s = start(0, NULL);
     assert_int_equal(cache_memory(&s), 0);
     complete(&s, "a", 582);
     unit = cache_memory(&s);
@@ -107,13 +104,11 @@ static void check_refusal(const struct server *s, const char *path, const char *
                           const char *before, const char *text, const char *after)
 {
     static char body[16384];
-    struct http_reply r;
-    struct sp_json *json;
 
     snprintf(body, sizeof body, "%s%s%s", before, text, after);
-    r = server_request(s, "POST", path, body);
+    struct http_reply r = server_request(s, "POST", path, body);
     assert_non_null(strstr(r.head, "Retry-After: 1"));
-    json = http_reply_json(r, 503);
+    struct sp_json *json = http_reply_json(r, 503);
     assert_non_null(strstr(json_text(json, member), "KV caches for "));
     assert_non_null(
         strstr(json_text(json, member), " MB of the limit are left (--num-ctx, --memory "));
@@ -143,11 +138,10 @@ TEST(test_memory_in_use)
                                "'stream': true, 'logit_bias': {'1596': -100, '1598': -100}}";
     struct server s = start(4 * unit + unit / 2, options);
     char text[8 * 900 + 1] = "", piece[1];
-    int fd;
 
     for (size_t i = 0; i < 900; i++)
         memcpy(text + 8 * i, "owl owl ", 9);
-    fd = server_begin_request(&s, "/v1/completions", busy);
+    int fd = server_begin_request(&s, "/v1/completions", busy);
     assert_int_equal(read(fd, piece, 1), 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_refusal(&s, rows[i].path, rows[i].member, rows[i].before, text, rows[i].after);
@@ -163,15 +157,13 @@ TEST(test_never_fits)
     struct server s = start(unit + unit / 2, options);
     static char body[16384];
     char text[8 * 900 + 1];
-    struct http_reply r;
-    struct sp_json *json;
 
     for (size_t i = 0; i < 900; i++)
         memcpy(text + 8 * i, "owl owl ", 9);
     snprintf(body, sizeof body, "{'model': 'b', 'prompt': '%s'}", text);
-    r = server_request(&s, "POST", "/v1/completions", body);
+    struct http_reply r = server_request(&s, "POST", "/v1/completions", body);
     assert_null(strstr(r.head, "Retry-After"));
-    json = http_reply_json(r, 400);
+    struct sp_json *json = http_reply_json(r, 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     assert_non_null(strstr(json_text(json, "error.message"), "the KV caches for a prompt of "));
     snprintf(body, sizeof body,

@@ -115,7 +115,6 @@ TEST(memory_of_arguments)
         size_t left = rows[i].left, len = sizeof before - 1;
         struct sp_serve_request request = {.take_memory = take_memory, .memory = &left};
         struct sp_json *from = NULL;
-        const struct sp_json *call;
         memcpy(sent, before, len);
         for (size_t k = 0; k < rows[i].n; k++, len += 3)
             memcpy(sent + len, "[],", 3);
@@ -123,7 +122,8 @@ TEST(memory_of_arguments)
         from = keep_parsed(sent, strlen(sent), SP_JSON_STRICT);
         assert_fails(sp_serve_read_messages(&request, &conversation, from, why), rows[i].status,
                      "");
-        call = sp_json_at(sp_json_get(sp_json_at(request.messages, 0), "tool_calls"), 0);
+        const struct sp_json *call =
+            sp_json_at(sp_json_get(sp_json_at(request.messages, 0), "tool_calls"), 0);
         assert_int_equal(sp_json_kind(sp_json_get(sp_json_get(call, "function"), "arguments")),
                          rows[i].kind);
         assert_true(rows[i].kind != SP_JSON_OBJECT || rows[i].left - left > (size_t)50 << 20);

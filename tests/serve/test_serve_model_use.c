@@ -79,10 +79,8 @@ static void use(struct fixture *f, size_t i, double keep_alive)
 
 static bool is_open(struct fixture *f, size_t i)
 {
-    bool open;
-
     sp_serve_models_lock(f->models);
-    open = f->all[i].use.is_open;
+    bool open = f->all[i].use.is_open;
     sp_serve_models_unlock(f->models);
     return open;
 }
@@ -268,10 +266,9 @@ static void *run_request(void *context)
 static bool is_blocked(const struct request *r)
 {
     char path[128], stat[256] = "";
-    FILE *f;
 
     snprintf(path, sizeof path, "/proc/%s/stat", r->task);
-    f = fopen(path, "r");
+    FILE *f = fopen(path, "r");
     assert_non_null(f);
     assert_non_null(fgets(stat, sizeof stat, f));
     fclose(f);

@@ -1,5 +1,6 @@
 /* Tests a server of several models: their lists, which answers they give when clients alternate
  * between them, and when they are closed. */
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
@@ -35,7 +36,6 @@ static void add_model(size_t i, const char *packed)
 static int setup(void **state)
 {
     char other[320];
-    FILE *f;
 
     if (served_setup(state)) return 1;
     snprintf(folder, sizeof folder, "%s", packed_path("models"));
@@ -46,7 +46,7 @@ static int setup(void **state)
     assert_string_not_equal(answers[0][0], answers[1][0]);
     /* Only packed files count. */
     snprintf(other, sizeof other, "%s/README", folder);
-    f = fopen(other, "w");
+    FILE *f = fopen(other, "w");
     assert_non_null(f);
     assert_int_equal(fclose(f), 0);
     snprintf(other, sizeof other, "%s/dangling", folder);
@@ -75,10 +75,8 @@ static void await_open(const struct server *s, size_t n)
 /* Sends {"model": NAME, MEMBERS} to /api/generate. */
 static struct sp_json *generate(const struct server *s, const char *name, const char *members)
 {
-    char body[512];
-
-    snprintf(body, sizeof body, "{'model': '%s', 'stream': false%s}", name, members);
-    return server_post(s, "/api/generate", body, 200);
+    return server_post(s, "/api/generate",
+                       keep_format("{'model': '%s', 'stream': false%s}", name, members), 200);
 }
 
 static void check_name(struct sp_json *json, const char *path, const char *name)
@@ -90,10 +88,9 @@ static void check_name(struct sp_json *json, const char *path, const char *name)
 TEST(test_lists)
 {
     struct server s = server_start(folder, NULL);
-    struct sp_json *json;
 
     assert_int_equal(count_open(&s), 0);
-    json = server_get(&s, "/v1/models", 200);
+    struct sp_json *json = server_get(&s, "/v1/models", 200);
     assert_int_equal(sp_json_len(json_at(json, "data")), N_MODELS);
     check_name(json, "data.1.id", "exact");
     check_name(server_get(&s, "/v1/models/exact", 200), "id", "exact");
@@ -157,12 +154,9 @@ static void check_answer(int fd, size_t model, size_t seed)
 /* Returns the resident memory of the server in kB. */
 static long memory_kb(const struct server *s)
 {
-    char path[64];
     long pages = 0;
-    FILE *f;
 
-    snprintf(path, sizeof path, "/proc/%ld/statm", (long)s->pid);
-    f = fopen(path, "r");
+    FILE *f = fopen(keep_format("/proc/%ld/statm", (long)s->pid), "r");
     assert_non_null(f);
     assert_int_equal(fscanf(f, "%*d %ld", &pages), 1);
     fclose(f);
@@ -227,7 +221,6 @@ TEST(test_answers)
 TEST(test_keep_alive)
 {
     struct server s = server_start(folder, (const char *const[]){"--keep-alive", "0.3s", NULL});
-    struct sp_json *json;
 
     do { /* on a busy machine its time may be over before it is seen */
         check_name(generate(&s, "exact", ""), "done_reason", "load");
@@ -236,7 +229,7 @@ TEST(test_keep_alive)
     check_name(generate(&s, "exact", ", 'keep_alive': -1"), "done_reason", "load");
     check_name(generate(&s, "coarse:latest", ", 'keep_alive': '1h'"), "done_reason", "load");
     nap(0.5);
-    json = server_get(&s, "/api/ps", 200);
+    struct sp_json *json = server_get(&s, "/api/ps", 200);
     assert_int_equal(sp_json_len(json_at(json, "models")), 2);
     assert_string_equal(json_text(json, "models.1.expires_at"), "2262-01-01T00:00:00Z");
     assert_string_not_equal(json_text(json, "models.0.expires_at"), "2262-01-01T00:00:00Z");
@@ -263,13 +256,11 @@ TEST(test_single)
 TEST(test_replaced_file)
 {
     char path[320], digest[32];
-    struct sp_json *json;
-    struct server s;
 
     snprintf(path, sizeof path, "%s", packed_path("replaced.bin"));
     assert_int_equal(link(files[0], path), 0);
-    s = server_start(path, NULL);
-    json = server_get(&s, "/api/tags", 200);
+    struct server s = server_start(path, NULL);
+    struct sp_json *json = server_get(&s, "/api/tags", 200);
     snprintf(digest, sizeof digest, "%s", json_text(json, "models.0.digest"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(link(files[1], path), 0);
@@ -286,10 +277,7 @@ TEST(test_replaced_file)
 /* Copies the first packed file. */
 static void copy_file(const char *to)
 {
-    char command[700];
-
-    snprintf(command, sizeof command, "cp '%s' '%s'", files[0], to);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(system(keep_format("cp '%s' '%s'", files[0], to)), 0);
 }
 
 static void cut_file(const char *path)
@@ -303,12 +291,11 @@ static void cut_file(const char *path)
 /* The number of files that keep what was learned of drafting. */
 static size_t count_statistics(const char *cache)
 {
-    char path[400];
     glob_t found;
-    size_t n;
 
-    snprintf(path, sizeof path, "%s/spectool/drafting/*.json", cache);
-    n = glob(path, 0, NULL, &found) ? 0 : found.gl_pathc;
+    size_t n = glob(keep_format("%s/spectool/drafting/*.json", cache), 0, NULL, &found)
+                   ? 0
+                   : found.gl_pathc;
     globfree(&found);
     return n;
 }
@@ -325,8 +312,6 @@ TEST(test_file_cut_short)
             "{'model': 'cut', 'prompt': 'Once upon a time', 'max_tokens': 240, 'ignore_eos': true}",
         close[] = "{'model': 'cut', 'keep_alive': 0}";
     char path[320], copy[320], cache[320];
-    struct sp_json *json;
-    struct server s;
 
     snprintf(path, sizeof path, "%s", packed_path("cut.bin"));
     snprintf(copy, sizeof copy, "%s", packed_path("copy.bin"));
@@ -334,11 +319,12 @@ TEST(test_file_cut_short)
     copy_file(copy);
     snprintf(cache, sizeof cache, "%s", packed_path("cache"));
     assert_int_equal(setenv("XDG_CACHE_HOME", cache, 1), 0);
-    s = server_start(path, (const char *const[]){files[0], "--draft-depth", "4", NULL});
+    struct server s =
+        server_start(path, (const char *const[]){files[0], "--draft-depth", "4", NULL});
     assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null", 1), 0);
     server_post(&s, "/v1/completions", long_, 200);
     cut_file(path);
-    json = server_post(&s, "/v1/completions", cut, 500);
+    struct sp_json *json = server_post(&s, "/v1/completions", cut, 500);
     assert_non_null(strstr(json_text(json, "error.message"), "cut.bin: was changed while"));
     server_post(&s, "/v1/completions", other, 200);
     for (int i = 0; i < 2; i++) {
@@ -359,14 +345,12 @@ TEST(test_file_cut_short)
 TEST(test_file_of_ranks_cut_short)
 {
     const char *path = packed_path("ranks.bin");
-    struct sp_json *json;
-    struct server s;
 
     copy_file(path);
-    s = server_start(path, (const char *const[]){"--ranks", "2", NULL});
+    struct server s = server_start(path, (const char *const[]){"--ranks", "2", NULL});
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
     cut_file(path);
-    json = server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 500);
+    struct sp_json *json = server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 500);
     assert_non_null(strstr(json_text(json, "error.message"), "ranks.bin: was changed while"));
 }
 

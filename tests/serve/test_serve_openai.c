@@ -70,13 +70,12 @@ TEST(test_stream_bytes)
         "data: {'id': , 'object': 'chat.completion.chunk', 'created': , 'model': 'tiny', "
         "'system_fingerprint': , 'choices': [{'index': 0, 'delta': {}, 'logprobs': null, "
         "'finish_reason': 'length'}], 'usage': null, 'timings': ";
-    char *text;
     size_t n;
 
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
-    text = stream_text(&r, "choices.0.delta.content", &n);
+    char *text = stream_text(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "7 plus");
     assert_int_equal(n, 2);
     mask(r.body, "\"id\": ");
@@ -91,7 +90,6 @@ TEST(test_stream_bytes)
 static char *drafted_text(const char *depth, size_t *n_drafted, size_t *n_others)
 {
     char request[256], *text;
-    struct http_reply r;
     size_t n;
 
     snprintf(
@@ -99,7 +97,7 @@ static char *drafted_text(const char *depth, size_t *n_drafted, size_t *n_others
         "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'stream': true, "
         "'stream_options': {'include_drafted': true}, 'max_tokens': 12, 'draft_num_predict': %s}",
         depth);
-    r = server_request(&tiny_server, "POST", "/v1/chat/completions", request);
+    struct http_reply r = server_request(&tiny_server, "POST", "/v1/chat/completions", request);
     assert_int_equal(r.status, 200);
     text = stream_text(&r, "choices.0.delta.content", &n);
     *n_drafted = *n_others = 0;
@@ -152,11 +150,14 @@ TEST(test_ignore_eos)
 /* Returns the text of a completion or generation whose body ends in `options`; owned. */
 static const char *sampled_text(const char *path, const char *options, const char *at)
 {
-    const char *body = keep_format(
-        "{'prompt': 'Tell me a story about a river. Tell me a story', 'max_tokens': 32, "
-        "'raw': true, 'stream': false, %s}",
-        options);
-    return json_text(served_post(path, body), at);
+    return json_text(
+        served_post(
+            path,
+            keep_format(
+                "{'prompt': 'Tell me a story about a river. Tell me a story', 'max_tokens': 32, "
+                "'raw': true, 'stream': false, %s}",
+                options)),
+        at);
 }
 
 /* Each sampler changes the text of a seed, and drafting does not. Both APIs read the same names. */
@@ -211,22 +212,20 @@ TEST(test_stop)
         "{" GOLDEN_PROMPT ", 'stop': ['zzz', '%s'], 'logprobs': 0, 'stream': %s}";
     char *golden = golden_text(24), word[8] = {0}, text[256], *streamed;
     const char *cut = golden + 20, *found;
-    struct http_reply r;
-    struct sp_json *json;
     size_t n, n_tokens, len = 0;
 
     memcpy(word, cut, 6);
     found = strstr(golden, word);
     assert_non_null(found);
     snprintf(text, sizeof text, body, word, "true");
-    r = server_request(&tiny_server, "POST", "/v1/completions", text);
+    struct http_reply r = server_request(&tiny_server, "POST", "/v1/completions", text);
     streamed = stream_text(&r, "choices.0.text", &n);
     assert_int_equal(strlen(streamed), found - golden);
     assert_memory_equal(streamed, golden, strlen(streamed));
     assert_non_null(strstr(r.body, "\"finish_reason\": \"stop\""));
 
     snprintf(text, sizeof text, body, word, "false");
-    json = served_post("/v1/completions", text);
+    struct sp_json *json = served_post("/v1/completions", text);
     assert_string_equal(json_text(json, "choices.0.text"), streamed);
     n_tokens = sp_json_len(json_at(json, "choices.0.logprobs.tokens"));
     assert_true(n_tokens > 0);
@@ -275,7 +274,6 @@ TEST(test_ollama_logprobs)
         "'top_logprobs': 2, 'max_tokens': 5, 'options': {'num_predict': 5}, 'stream': %s}";
     char text[256];
     struct sp_json *openai, *ollama;
-    struct http_reply r;
     size_t n = 0;
     bool same = false;
 
@@ -287,7 +285,7 @@ TEST(test_ollama_logprobs)
                             json_at(openai, "choices.0.logprobs.content"), NULL));
     assert_true(same);
     snprintf(text, sizeof text, body, "true");
-    r = server_request(&tiny_server, "POST", "/api/chat", text);
+    struct http_reply r = server_request(&tiny_server, "POST", "/api/chat", text);
     for (const char *at = r.body; (at = strstr(at, "\"top_logprobs\"")) != NULL; at++)
         n++;
     assert_int_equal(n, 5);

@@ -60,17 +60,14 @@ TEST(test_keys)
 {
     static const char bearer[] = "Authorization: Bearer one\r\n", x[] = "x-api-key: two\r\n";
     const char *const options[] = {"--api-key-file", written("keys", "one\n"), NULL};
-    struct server s;
-    struct http_reply r;
-    struct sp_json *json;
 
     setenv("SPECTOOL_API_KEY", "two", 1);
-    s = server_start(served_file, options);
+    struct server s = server_start(served_file, options);
     unsetenv("SPECTOOL_API_KEY");
-    r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
+    struct http_reply r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
     assert_int_equal(r.status, 401);
     assert_non_null(strstr(r.head, "\r\nWWW-Authenticate: Bearer\r\n"));
-    json = server_get(&s, "/v1/models", 401);
+    struct sp_json *json = server_get(&s, "/v1/models", 401);
     assert_string_equal(json_text(json, "error.code"), "invalid_api_key");
     assert_non_null(strstr(json_text(json, "error.message"), "needs an API key"));
     json = http_reply_json(
@@ -131,13 +128,12 @@ TEST(test_metrics)
 {
     struct server s = server_start(
         served_file, (const char *const[]){"--name", "a\"b\\c", "--sessions", "1", NULL});
-    struct http_reply r;
 
     for (int i = 0; i < 2; i++)
         server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}", 200);
     server_get(&s, "/nothing", 404);
     server_await_log(&s, "/nothing 404", 1);
-    r = server_request(&s, "GET", "/metrics", NULL);
+    struct http_reply r = server_request(&s, "GET", "/metrics", NULL);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "text/plain; version=0.0.4"));
     check_format(r.body);
@@ -211,16 +207,14 @@ TEST(test_drafting_cache)
 {
     static const char *const no_cache[] = {"--no-cache", NULL};
     const char *path, damaged[] = "{'version': 1}";
-    struct server s;
-    FILE *f;
 
     setenv("XDG_CACHE_HOME", scratch_folder(), 1);
     assert_null(draft_and_stop(no_cache));
     path = draft_and_stop(NULL);
     assert_non_null(path);
-    f = fopen(path, "w");
+    FILE *f = fopen(path, "w");
     assert_true(f && fputs(damaged, f) >= 0 && fclose(f) == 0);
-    s = server_start(served_file, no_cache);
+    struct server s = server_start(served_file, no_cache);
     assert_int_equal(server_stop(&s), 0);
     assert_int_equal(access(path, F_OK), 0);
     s = server_start(served_file, NULL); /* it removes what it cannot read */
@@ -237,10 +231,9 @@ TEST(test_readiness)
     struct server s = server_start(served_file, options);
     char body[256], byte;
     int running, waiting;
-    struct sp_json *json;
     struct http_reply r;
 
-    json = server_get(&s, "/ready", 200);
+    struct sp_json *json = server_get(&s, "/ready", 200);
     assert_string_equal(json_text(json, "status"), "ready");
     /* Requests for many answers, since one answer could end before the server is asked. */
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 128");
@@ -267,12 +260,11 @@ TEST(test_json_log)
         server_start(served_file, (const char *const[]){"--log-format", "json", NULL});
     char line[1024] = "";
     struct sp_json *json = NULL;
-    FILE *f;
 
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
     server_get(&s, "/\"x%c2%9b", 404);
     server_await_log(&s, "\"error\": \"not found\"", 1);
-    f = fopen(s.log, "r");
+    FILE *f = fopen(s.log, "r");
     assert_non_null(f);
     assert_non_null(fgets(line, sizeof line, f)); /* the address */
     assert_non_null(fgets(line, sizeof line, f));

@@ -425,7 +425,6 @@ CASES(check_mixed, "touch", "input", "base");
 static void picture_markdown(void)
 {
     static const int widths[] = {390, 800, 1400};
-    char name[64];
 
     for (int i = 0; i < 6; i++) {
         bool dark = i % 2 == 1;
@@ -433,9 +432,8 @@ static void picture_markdown(void)
         browser_await(&page, "document.documentElement.scrollWidth <= innerWidth", "true");
         for (int part = 0; part < 2; part++) {
             run(part ? "at('log').scrollTop = 1e6" : "at('log').scrollTop = 0");
-            snprintf(name, sizeof name, "markdown-%d-%s-%d", widths[i / 2], dark ? "dark" : "light",
-                     part);
-            browser_picture(&page, name);
+            browser_picture(&page, keep_format("markdown-%d-%s-%d", widths[i / 2],
+                                               dark ? "dark" : "light", part));
         }
     }
 }

@@ -49,12 +49,12 @@ TEST(test_structured_output)
         {"/api/generate", "{'prompt': 'Once', 'stream': false, 'format': {'enum': [12345]}}",
          "response", "12345"},
     };
-    struct sp_json *json;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_structured(all[i].path, all[i].body, all[i].at, all[i].text);
-    json = served_post("/v1/chat/completions",
-                       "{" CHAT "'max_tokens': 3, 'response_format': {'type': 'json_object'}}");
+    struct sp_json *json =
+        served_post("/v1/chat/completions",
+                    "{" CHAT "'max_tokens': 3, 'response_format': {'type': 'json_object'}}");
     assert_int_equal(json_text(json, "choices.0.message.content")[0], '{');
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
     json = served_post(
@@ -93,8 +93,6 @@ static void assert_streamed(const struct http_reply *r, const char *path, const 
 
 static void openai_calls(const struct server *s)
 {
-    struct http_reply r;
-    char *text;
     size_t n;
     struct sp_json *json = server_post(s, "/v1/chat/completions", STORY "false" TOOLS "}", 200);
 
@@ -108,11 +106,11 @@ static void openai_calls(const struct server *s)
     assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"), "Finn");
     assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.arguments"),
                         arguments);
-    r = server_request(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
+    struct http_reply r = server_request(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
     assert_streamed(&r, "choices.0.delta.content", "turtlenamed Maya.");
     assert_streamed(&r, "choices.0.delta.reasoning_content", "was once");
     /* The name and the id come first; the arguments follow. */
-    text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    char *text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "Finn");
     assert_int_equal(n, 1);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
@@ -131,8 +129,6 @@ static void openai_calls(const struct server *s)
 
 static void ollama_calls(const struct server *s)
 {
-    struct http_reply r;
-    char *text;
     size_t n;
     struct sp_json *json = server_post(s, "/api/chat", STORY "false" TOOLS "}", 200);
 
@@ -141,10 +137,10 @@ static void ollama_calls(const struct server *s)
     assert_string_equal(json_text(json, "message.tool_calls.0.function.arguments.a cave"),
                         "the sea");
     json_expect(json, "{'message.tool_calls.0.function.index': 0, 'done_reason': 'stop'}");
-    r = server_request(s, "POST", "/api/chat", STORY "true" TOOLS "}");
+    struct http_reply r = server_request(s, "POST", "/api/chat", STORY "true" TOOLS "}");
     assert_streamed(&r, "message.content", "turtlenamed Maya.");
     assert_streamed(&r, "message.thinking", "was once");
-    text = stream_text(&r, "message.tool_calls.0.function.arguments.a cave", &n);
+    char *text = stream_text(&r, "message.tool_calls.0.function.arguments.a cave", &n);
     assert_string_equal(text, "the sea");
     assert_int_equal(n, 1);
     json = server_post(
@@ -167,11 +163,11 @@ static void constrained_calls(const struct server *s)
     struct sp_json *json =
         server_post(s, "/v1/chat/completions",
                     STORY "false, 'max_tokens': 30" DEN("{'enum': ['the hill']}") "}", 200);
-    struct http_reply r;
 
     assert_string_equal(json_text(json, call), "{\"a den\": \"the hill\"}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
-    r = server_request(s, "POST", "/v1/chat/completions",
+    struct http_reply r =
+        server_request(s, "POST", "/v1/chat/completions",
                        STORY "true, 'max_tokens': 30" DEN("{'enum': ['the hill']}") "}");
     assert_non_null(strstr(r.body, "{\\\"a den\\\": \\\"the hill\\\"}"));
     /* Of a schema that is not supported the names and types hold. */

@@ -168,12 +168,10 @@ TEST(test_refusals)
         const struct refusal *q = &refusals[i];
         bool ollama = strncmp(q->path, "/api/", 5) == 0;
         struct http_reply r = server_request(&tiny_server, q->method, q->path, q->body);
-        struct sp_json *json;
-        const char *says;
 
         if (q->status == 405) assert_non_null(strstr(r.head, "\r\nAllow: "));
-        json = http_reply_json(r, q->status);
-        says = json_text(json, ollama ? "error" : "error.message");
+        struct sp_json *json = http_reply_json(r, q->status);
+        const char *says = json_text(json, ollama ? "error" : "error.message");
         if (strstr(says, q->says) == NULL)
             fail_msg("%s %s: \"%s\", expected \"%s\"", q->path, q->body, says, q->says);
         if (!ollama) {
@@ -217,9 +215,9 @@ TEST(test_codes)
     };
     static const char *const small[] = {"--num-ctx", "8", NULL};
     struct server s = server_start(served_file, small);
-    struct sp_json *json;
 
-    json = server_post(&s, "/v1/completions", "{'prompt': 'a b c d e f g h i j k'}", 400);
+    struct sp_json *json =
+        server_post(&s, "/v1/completions", "{'prompt': 'a b c d e f g h i j k'}", 400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     server_await_log(&s, "POST /v1/completions 400: the prompt has ", 1);
     assert_int_equal(server_stop(&s), 0);
@@ -250,11 +248,8 @@ TEST(test_members_of_errors)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char body[300];
-        struct sp_json *json;
-
-        snprintf(body, sizeof body, "{" MESSAGES ", %s}", rows[i].member);
-        json = server_post(&tiny_server, "/v1/chat/completions", body, 400);
+        struct sp_json *json = server_post(&tiny_server, "/v1/chat/completions",
+                                           keep_format("{" MESSAGES ", %s}", rows[i].member), 400);
         assert_string_equal(json_text(json, "error.param"), rows[i].param);
     }
     struct sp_json *json = server_post(&tiny_server, "/v1/chat/completions", "[]", 400);
@@ -324,11 +319,10 @@ TEST(test_malformed_requests)
 
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         int fd = client_connect(&tiny_server);
-        struct http_reply r;
 
         client_send(fd, bytes[i], strlen(bytes[i]));
         shutdown(fd, SHUT_WR);
-        r = client_receive(fd);
+        struct http_reply r = client_receive(fd);
         assert_true(r.status == 0 || (r.status >= 400 && r.status < 506));
     }
     server_get(&tiny_server, "/%1b[2J%0aPOST", 404);
@@ -342,11 +336,10 @@ static void check_host(const struct server *s, const char *host, int status)
 {
     char request[128];
     int fd = client_connect(s);
-    struct http_reply r;
 
     snprintf(request, sizeof request, "GET /health HTTP/1.0\r\nHost: %s\r\n\r\n", host);
     client_send(fd, request, strlen(request));
-    r = client_receive(fd);
+    struct http_reply r = client_receive(fd);
     assert_int_equal(r.status, status);
     if (status == 403) assert_non_null(strstr(r.body, "start the server with --cors http://HOST"));
 }
@@ -360,9 +353,8 @@ TEST(test_browsers)
                       part[] = "Origin: http://app.exam\r\n",
                       other[] = "Origin: http://evil.example\r\n";
     struct server s = server_start(served_file, options);
-    struct http_reply r;
 
-    r = server_request_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
+    struct http_reply r = server_request_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
     assert_int_equal(r.status, 204);
     assert_non_null(strstr(r.head, "\r\nAccess-Control-Allow-Origin: http://app.example\r\n"));
     assert_non_null(

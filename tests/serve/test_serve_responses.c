@@ -102,8 +102,7 @@ TEST(test_schema)
 
 static struct sp_json *request_story(const struct server *s, const char *more)
 {
-    const char *body = keep_format("{" STORY "%s}", more);
-    return server_post(s, "/v1/responses", body, 200);
+    return server_post(s, "/v1/responses", keep_format("{" STORY "%s}", more), 200);
 }
 
 static void check_items(const struct sp_json *json)
@@ -186,12 +185,11 @@ static char *event_names(const struct http_reply *r, struct sp_json **last)
 static void check_stream(const struct server *s, const char *more, const char *wanted)
 {
     struct sp_json *whole = request_story(s, more), *last;
-    struct http_reply r;
     char body[1024], *names, *text, *joined;
     size_t n;
 
     snprintf(body, sizeof body, "{" STORY ", 'stream': true%s}", more);
-    r = server_request(s, "POST", "/v1/responses", body);
+    struct http_reply r = server_request(s, "POST", "/v1/responses", body);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
     names = event_names(&r, &last);
@@ -254,17 +252,15 @@ TEST(test_failed)
         "{'input': 'Tell me a story.', 'stream': true, 'text': {'format': {'type': 'json_schema', "
         "'schema': {'type': 'string', 'minLength': 100000}}}}");
     char head[64];
-    struct http_reply r;
     struct sp_json *last;
-    char *names;
 
     /* Peeks at the beginning of the response, which is read again with the rest. */
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
-    r = client_receive(fd);
+    struct http_reply r = client_receive(fd);
     assert_int_equal(server_wait(&s), 0);
     assert_int_equal(r.status, 200);
-    names = event_names(&r, &last);
+    char *names = event_names(&r, &last);
     assert_begins(names, "response.created\nresponse.in_progress\n");
     json_expect(last, "{'type': 'response.failed', 'response.status': 'failed', "
                       "'response.error.message': 'the server is shutting down'}");
@@ -305,9 +301,8 @@ TEST(test_refusals)
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct sp_json *json;
-        const char *body = keep_format("{'input': 'a', %s}", all[i].body);
-        json = server_post(&tiny_server, "/v1/responses", body, 400);
+        struct sp_json *json = server_post(&tiny_server, "/v1/responses",
+                                           keep_format("{'input': 'a', %s}", all[i].body), 400);
         assert_begins(json_text(json, "error.message"), all[i].sentence);
     }
 }

@@ -68,7 +68,6 @@ static struct sp_json *request(const struct server *s, const char *body)
 TEST(test_choice)
 {
     struct server s = server_start(served_pack(template_with_calls), NULL);
-    struct http_reply r;
     static const char *const bodies[] = {
         REQUEST TOOLS ", 'max_tokens': 200, 'tool_choice': 'required'}",
         REQUEST TOOLS
@@ -82,9 +81,8 @@ TEST(test_choice)
     struct sp_json *json;
 
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        size_t n;
         json = request(&s, bodies[i]);
-        n = check_calls(json, 1);
+        size_t n = check_calls(json, 1);
         if (i >= 2) {
             assert_int_equal(n, 1);
             assert_null(json_at(json, "choices.0.message.content"));
@@ -102,7 +100,7 @@ TEST(test_choice)
     assert_null(json_at(json, "choices.0.message.content"));
     assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"), "paint");
     /* A schema that cannot be enforced is relaxed, for its tool alone. */
-    r = server_request(
+    struct http_reply r = server_request(
         &s, "POST", "/v1/chat/completions",
         REQUEST
         ", 'tool_choice': 'required', 'parallel_tool_calls': false, "
@@ -136,10 +134,9 @@ TEST(test_allowed_tools)
     struct sp_json *json;
 
     for (size_t i = 0; i < 2; i++) {
-        const struct sp_json *calls;
         json = request(&s, bodies[i]);
         assert_true(check_calls(json, 1) >= 1);
-        calls = json_at(json, "choices.0.message.tool_calls");
+        const struct sp_json *calls = json_at(json, "choices.0.message.tool_calls");
         for (size_t k = 0; k < sp_json_len(calls); k++) {
             assert_string_equal(json_text(sp_json_at(calls, k), "function.name"),
                                 i == 0 ? "paint" : "wait");
@@ -157,11 +154,10 @@ TEST(test_stream)
         &s, "POST", "/v1/chat/completions",
         REQUEST TOOLS
         ", 'stream': true, 'tool_choice': {'type': 'function', 'function': {'name': 'paint'}}}");
-    char *text;
     size_t n;
 
     assert_int_equal(r.status, 200);
-    text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    char *text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "paint");
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
     assert_paints(text);
@@ -226,14 +222,13 @@ TEST(test_claude_code)
     struct http_reply r =
         server_request(&s, "POST", "/v1/messages?beta=true", keep_format("{%s%s}", body, more));
     struct sp_json *json, *input;
-    char *text;
     size_t n;
 
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "tool web_search_20250305 left out"));
     assert_non_null(strstr(r.head, "thinking left out"));
     assert_non_null(strstr(r.head, "effort left out"));
-    text = stream_text(&r, "content_block.name", &n);
+    char *text = stream_text(&r, "content_block.name", &n);
     assert_string_equal(text, "Bash");
     text = stream_text(&r, "delta.partial_json", &n);
     input = keep_parsed(text, strlen(text), SP_JSON_STRICT);
@@ -271,7 +266,6 @@ TEST(test_codex)
         "'store': false, 'stream': true, 'include': ['reasoning.encrypted_content'], "
         "'prompt_cache_key': 'x', 'service_tier': null, 'text': {'verbosity': 'medium'}, "
         "'client_metadata': {'y': 'z'}}");
-    struct sp_json *json;
     char *deltas, *text;
     size_t n;
 
@@ -279,7 +273,7 @@ TEST(test_codex)
     assert_non_null(strstr(r.head, "X-Changes: tool custom left out, tool local_shell left out, "
                                    "tool web_search left out, tool namespace left out\r\n"));
     deltas = stream_text(&r, "delta", &n);
-    json = keep_parsed(deltas, strlen(deltas), SP_JSON_STRICT);
+    struct sp_json *json = keep_parsed(deltas, strlen(deltas), SP_JSON_STRICT);
     assert_true(sp_json_len(json_at(json, "command")) > 0);
     text = stream_text(&r, "response.output.0.arguments", &n);
     assert_string_equal(text, deltas);
@@ -347,10 +341,9 @@ static const char thinker[] =
 TEST(test_reasoning)
 {
     struct server s = server_start(served_pack(thinker), NULL);
-    struct sp_json *json;
 
     /* The model opens its reasoning. */
-    json = request(&s, REQUEST ONE_WORD "}");
+    struct sp_json *json = request(&s, REQUEST ONE_WORD "}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
@@ -384,8 +377,6 @@ TEST(test_memory)
 {
     enum { N_CALLS = 3, N_ELEMENTS = 160000 };
     struct server s = server_start(served_pack(template_with_calls), NULL);
-    struct http_reply r;
-    struct sp_json *json;
     char *body = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&body, &size);
@@ -400,9 +391,9 @@ TEST(test_memory)
     }
     fputs("]}]}", f);
     assert_int_equal(fclose(f), 0);
-    r = server_request(&s, "POST", "/v1/chat/completions", body);
+    struct http_reply r = server_request(&s, "POST", "/v1/chat/completions", body);
     assert_null(strstr(r.head, "Retry-After"));
-    json = http_reply_json(r, 400);
+    struct sp_json *json = http_reply_json(r, 400);
     assert_non_null(strstr(json_text(json, "error.message"),
                            "takes more memory than the 128 MiB that the server has"));
     free(body);

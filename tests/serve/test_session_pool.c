@@ -34,12 +34,11 @@ static struct sp_session *request(struct served *s, uint32_t conversation, size_
                                   size_t *n_reused)
 {
     uint32_t ids[N_IDS];
-    struct sp_session *session;
     struct sp_result r = SP_RESULT_INIT;
 
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);
-    session = sp_session_pool_take(s->sessions, NULL, 1, ids, n);
+    struct sp_session *session = sp_session_pool_take(s->sessions, NULL, 1, ids, n);
     r = generate_run(session, ids, n, 4, PLAIN, true);
     sp_session_pool_give(s->sessions, session);
     *n_reused = r.n_reused;

@@ -50,7 +50,6 @@ static const char *receive(struct browser *b)
     for (;;) {
         const char *end = b->size ? memchr(b->buffer, '\0', b->size) : NULL;
         struct pollfd wait = {.fd = b->from, .events = POLLIN};
-        ssize_t n;
         if (end != NULL) {
             b->n_read = (size_t)(end - b->buffer) + 1;
             return b->buffer;
@@ -58,7 +57,7 @@ static const char *receive(struct browser *b)
         b->buffer = realloc(b->buffer, b->size + 65536);
         assert_non_null(b->buffer);
         if (poll(&wait, 1, PATIENCE) != 1) fail_msg("Chromium does not answer");
-        n = read(b->from, b->buffer + b->size, 65536);
+        ssize_t n = read(b->from, b->buffer + b->size, 65536);
         if (n <= 0) fail_msg("Chromium has ended");
         b->size += (size_t)n;
     }
@@ -151,7 +150,6 @@ struct browser browser_start(void)
     const char *program = find_program();
     struct browser b = {.pid = 0};
     int to[2], from[2];
-    const char *target;
 
     if (program == NULL) {
         fprintf(stderr, "skipped: Chromium is not installed (apt-get install chromium)\n");
@@ -169,7 +167,7 @@ struct browser browser_start(void)
     close(from[1]);
     b.to = to[1];
     b.from = from[0];
-    target = send_text(&b, "Target.createTarget", "url", "about:blank", "", "targetId");
+    const char *target = send_text(&b, "Target.createTarget", "url", "about:blank", "", "targetId");
     snprintf(b.session, sizeof b.session, "%s",
              send_text(&b, "Target.attachToTarget", "targetId", target, ", \"flatten\": true",
                        "sessionId"));
@@ -257,10 +255,9 @@ void browser_show_as(struct browser *b, int width, int height, bool dark)
 void browser_picture(struct browser *b, const char *name)
 {
     const char *folder = getenv("SPECTOOL_SCREENSHOTS");
-    FILE *f;
 
     if (folder == NULL) return;
-    f = popen(keep_format("base64 -d >'%s/%s.png'", folder, name), "w");
+    FILE *f = popen(keep_format("base64 -d >'%s/%s.png'", folder, name), "w");
     assert_non_null(f);
     fputs(send_text(b, "Page.captureScreenshot", "format", "png", "", "data"), f);
     assert_int_equal(pclose(f), 0);

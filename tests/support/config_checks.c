@@ -44,10 +44,7 @@ struct sp_config *config_parsed(const char *json)
 
 struct sp_config *config_read_testdata(const char *name, char **warnings)
 {
-    char path[512];
-
-    snprintf(path, sizeof path, TESTDATA "/config/%s.json", name);
-    return config_read(path, warnings);
+    return config_read(keep_format(TESTDATA "/config/%s.json", name), warnings);
 }
 
 void config_assert_near(double a, double b)

@@ -150,10 +150,9 @@ void *calloc(size_t n, size_t size)
 void *realloc(void *old, size_t size)
 {
     REAL(realloc);
-    void *p;
 
     if (no_memory("realloc")) return NULL;
-    p = next(old, size);
+    void *p = next(old, size);
     if (old == NULL) return allocated(p);
     if (p == NULL && size == 0) n_blocks--;
     return p;
@@ -162,10 +161,9 @@ void *realloc(void *old, size_t size)
 int posix_memalign(void **out, size_t align, size_t size)
 {
     REAL(posix_memalign);
-    int code;
 
     if (no_memory("posix_memalign")) return ENOMEM;
-    code = next(out, align, size);
+    int code = next(out, align, size);
     if (code == 0) n_blocks++;
     return code;
 }
@@ -216,11 +214,10 @@ ssize_t write(int fd, const void *bytes, size_t size)
 {
     REAL(write);
     bool kill_after;
-    ssize_t result;
 
     if (size == sizeof(uint64_t) && is_event(fd)) return next(fd, bytes, size);
     if (fails("write", "files", &kill_after)) return -1;
-    result = next(fd, bytes, size);
+    ssize_t result = next(fd, bytes, size);
     if (kill_after) end_by_kill();
     return result;
 }

@@ -20,10 +20,7 @@ static int is_name(const struct dirent *entry)
 /* What testdata/families has need not run twice. */
 static int is_newer(const struct dirent *entry)
 {
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof path, TESTDATA "/families/%s", entry->d_name);
-    return is_name(entry) && !golden_exists(path);
+    return is_name(entry) && !golden_exists(keep_format(TESTDATA "/families/%s", entry->d_name));
 }
 
 enum { MOST_FOLDERS = 255 };
@@ -33,10 +30,9 @@ static const char *const *list(const char **names, const char *dir,
                                int (*filter)(const struct dirent *))
 {
     struct dirent **entries = NULL;
-    int n;
 
     if (names[0]) return names;
-    n = scandir(dir, &entries, filter, alphasort);
+    int n = scandir(dir, &entries, filter, alphasort);
     assert_in_range(n + 1, 0, MOST_FOLDERS + 1);
     for (int i = 0; i < n; i++)
         names[i] = entries[i]->d_name;
@@ -90,7 +86,6 @@ float *golden_npy(const char *path, size_t *rows, size_t *cols)
     size_t size = 0, header;
     char *text = golden_file(path, &size), *copy;
     const char *shape;
-    float *out;
 
     if (text == NULL || size < 10) fail_msg("%s: cannot be read", path);
     assert_memory_equal(text, "\x93NUMPY\x01\x00", 8);
@@ -103,7 +98,7 @@ float *golden_npy(const char *path, size_t *rows, size_t *cols)
     assert_non_null(shape);
     assert_int_equal(sscanf(shape, "'shape': (%zu, %zu)", rows, cols), 2);
     assert_int_equal(size - header, *rows * *cols * sizeof(float));
-    out = keep(malloc(size - header));
+    float *out = keep(malloc(size - header));
     assert_non_null(out);
     memcpy(out, text + header, size - header);
     return out;

@@ -1,4 +1,5 @@
 #include "tests/support/handmade_models.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 #include "format/base/bytes.h"
 
@@ -78,11 +79,10 @@ static float *matrix(struct writer *w, const char *prefix, const char *name, siz
                      size_t cols, float scale)
 {
     char full[128], shape[32];
-    float *x;
 
     snprintf(full, sizeof full, "%s%s.weight", prefix, name);
     snprintf(shape, sizeof shape, "%zu,%zu", rows, cols);
-    x = add(w, full, shape, rows * cols);
+    float *x = add(w, full, shape, rows * cols);
     for (size_t i = 0; i < rows * cols; i++)
         x[i] = scale * next(w);
     return x;
@@ -92,11 +92,10 @@ static void vector(struct writer *w, const char *prefix, const char *name, size_
                    float scale)
 {
     char full[128], shape[32];
-    float *x;
 
     snprintf(full, sizeof full, "%s%s", prefix, name);
     snprintf(shape, sizeof shape, "%zu", n);
-    x = add(w, full, shape, n);
+    float *x = add(w, full, shape, n);
     for (size_t i = 0; i < n; i++)
         x[i] = center + scale * next(w);
 }
@@ -113,9 +112,6 @@ static void attention(struct writer *w, const char *prefix, float norm, float mi
 
 static void delta(struct writer *w, const char *prefix, const struct handmade_options *how)
 {
-    char name[128];
-    float *conv;
-
     matrix(w, prefix, "linear_attn.in_proj_qkv", CHANNELS, H, 0.3f);
     matrix(w, prefix, "linear_attn.in_proj_z", VALUES, H, 0.3f);
     matrix(w, prefix, "linear_attn.in_proj_b", HV, H, 0.2f);
@@ -124,9 +120,9 @@ static void delta(struct writer *w, const char *prefix, const struct handmade_op
     vector(w, prefix, "linear_attn.A_log", HV, -1, 0.5f);
     vector(w, prefix, "linear_attn.dt_bias", HV, 0, 0.5f);
     vector(w, prefix, "linear_attn.norm.weight", DV, 1, 0.25f);
-    snprintf(name, sizeof name, "%slinear_attn.conv1d.weight", prefix);
     /* The taps of one channel are contiguous in both layouts. */
-    conv = add(w, name, how->converted ? "160,3,1" : "160,1,3", CHANNELS * K);
+    float *conv = add(w, keep_format("%slinear_attn.conv1d.weight", prefix),
+                      how->converted ? "160,3,1" : "160,1,3", CHANNELS * K);
     for (size_t i = 0; i < CHANNELS * K; i++)
         conv[i] = 0.6f * next(w);
 }
@@ -176,12 +172,9 @@ static void head(struct writer *w, const struct handmade_options *how)
 static void write_file(const char *folder, const char *name, const struct writer *w,
                        const char *text)
 {
-    char path[512];
     uint8_t size[8], bytes[4];
-    FILE *f;
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    f = fopen(path, "wb");
+    FILE *f = fopen(keep_format("%s/%s", folder, name), "wb");
     assert_non_null(f);
     if (w == NULL) {
         fputs(text, f);
@@ -307,10 +300,8 @@ static void markov_head(struct writer *w, const struct handmade_dspark *how, siz
 
 static void dspark_tensors(struct writer *w, const struct handmade_dspark *how, size_t n_vocab)
 {
-    float *head;
-
     matrix(w, "", "embed_tokens", n_vocab, H, 1);
-    head = matrix(w, "", "lm_head", n_vocab, H, 0.1f);
+    float *head = matrix(w, "", "lm_head", n_vocab, H, 0.1f);
     for (size_t i = 0; i < H * H; i++)
         head[i] = i / H == i % H ? 1 : 0;
     matrix(w, "", "fc", H, 2 * H, 0.2f);

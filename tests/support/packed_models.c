@@ -1,3 +1,4 @@
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "convert/create/create.h"
@@ -47,13 +48,9 @@ const char *packed_path(const char *name)
 const char *packed_modelfile(const char *from, const char *draft)
 {
     static unsigned count;
-    char name[64];
-    const char *path;
-    FILE *f;
 
-    snprintf(name, sizeof name, "Modelfile.%u", count++);
-    path = packed_path(name);
-    f = fopen(path, "w");
+    const char *path = packed_path(keep_format("Modelfile.%u", count++));
+    FILE *f = fopen(path, "w");
     assert_non_null(f);
     fprintf(f, "FROM %s\n", from);
     if (draft) fprintf(f, "DRAFT %s\n", draft);
@@ -67,10 +64,8 @@ static enum sp_status pack(const char **path, const char *modelfile, enum sp_dty
     static unsigned count;
     struct sp_create_options options = {
         .modelfile = modelfile, .target_type = target, .draft_type = draft, .force = true};
-    char name[64];
 
-    snprintf(name, sizeof name, "%u.bin", count++);
-    options.output = *path = packed_path(name);
+    options.output = *path = packed_path(keep_format("%u.bin", count++));
     return sp_create(NULL, &options, err);
 }
 

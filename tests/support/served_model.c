@@ -153,15 +153,13 @@ const struct served_api served_apis[N_SERVED_APIS] = {
 char *served_run(const char *packed, const char *options)
 {
     char command[1024], *text = keep(calloc(1, 1 << 16));
-    size_t size;
-    FILE *f;
 
     assert_non_null(text);
     snprintf(command, sizeof command, "%s run %s %s 2>/dev/null </dev/null", SPECTOOL, packed,
              options);
-    f = popen(command, "r");
+    FILE *f = popen(command, "r");
     assert_non_null(f);
-    size = fread(text, 1, (1 << 16) - 1, f);
+    size_t size = fread(text, 1, (1 << 16) - 1, f);
     assert_int_equal(pclose(f), 0);
     assert_true(size > 0 && text[size - 1] == '\n');
     text[size - 1] = '\0';

@@ -56,12 +56,9 @@ void server_await_log(const struct server *s, const char *text, size_t n)
 
 size_t server_count_files(const struct server *s)
 {
-    char path[64];
-    DIR *folder;
     size_t n = 0;
 
-    snprintf(path, sizeof path, "/proc/%ld/fd", (long)s->pid);
-    folder = opendir(path);
+    DIR *folder = opendir(keep_format("/proc/%ld/fd", (long)s->pid));
     assert_non_null(folder);
     while (readdir(folder) != NULL)
         n++;
@@ -82,10 +79,9 @@ double server_cpu_seconds(const struct server *s)
 {
     char path[64], line[1024], *at;
     unsigned long user, system;
-    FILE *f;
 
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)s->pid);
-    f = fopen(path, "r");
+    FILE *f = fopen(path, "r");
     assert_non_null(f);
     assert_non_null(fgets(line, sizeof line, f));
     fclose(f);
@@ -137,12 +133,10 @@ struct server server_start(const char *packed, const char *const *options)
     const char *words[64] = {SPECTOOL, "serve", packed, "--port", "0"};
     struct server s = {0};
     size_t n = 5;
-    char name[32];
 
     while (options && *options)
         words[n++] = *options++;
-    snprintf(name, sizeof name, "log.%u", count++);
-    s.log = packed_path(name);
+    s.log = packed_path(keep_format("log.%u", count++));
     s.pid = fork();
     assert_true(s.pid >= 0 && n_running < sizeof running / sizeof *running);
     if (s.pid > 0) {

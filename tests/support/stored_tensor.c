@@ -24,15 +24,15 @@ float *stored_tensor_floats(const struct sp_source *source, const struct sp_tens
     float *out = keep(calloc(sp_spec_elements(spec), sizeof *out));
     struct sp_scratch scratch = {0};
     struct sp_stored stored;
-    enum sp_status st;
     size_t need;
 
     assert_ok(sp_source_scratch(&need, source, spec, NULL));
     assert_ok(sp_scratch_open(&scratch, need, NULL));
     assert_ok(sp_source_stored(&stored, source, spec, NULL));
-    st = stored.layout == SP_PLAIN
-             ? sp_source_read_all(out, source, spec, &scratch, NULL)
-             : sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL);
+    enum sp_status st =
+        stored.layout == SP_PLAIN
+            ? sp_source_read_all(out, source, spec, &scratch, NULL)
+            : sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL);
     assert_ok(st);
     sp_scratch_release(&scratch);
     *dtype = stored.dtype;

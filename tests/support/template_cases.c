@@ -41,13 +41,12 @@ static void repair(char *text)
 static enum sp_status compile(struct sp_template **out, const struct template_cases *what,
                               const struct sp_json *line, struct sp_err *err)
 {
-    char path[1024];
     size_t size = 0;
     const char *text = sp_json_to_string(sp_json_get(line, "template"), &size);
 
     if (what->folder != NULL) {
-        snprintf(path, sizeof path, "%s/%s%s", what->folder, text ? text : "", what->suffix);
-        text = golden_file(path, &size);
+        text = golden_file(keep_format("%s/%s%s", what->folder, text ? text : "", what->suffix),
+                           &size);
     }
     if (text == NULL) abort();
     return sp_template_compile(out, text, size, what->language, err);
@@ -62,7 +61,6 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
     const char *wanted, *error;
     char *text = NULL;
     size_t len = 0, size = 0;
-    enum sp_status st;
     bool good;
 
     in.messages = sp_json_get(line, "messages");
@@ -72,7 +70,7 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
     in.suffix = sp_json_get(line, "suffix");
     (void)sp_json_to_bool(sp_json_get(line, "think"), &in.think);
     (void)sp_json_to_bool(sp_json_get(line, "is_think_set"), &in.is_think_set);
-    st = compile(&t, what, line, &err);
+    enum sp_status st = compile(&t, what, line, &err);
     if (!st) st = sp_template_render(&text, &len, t, &in, &err);
     wanted = sp_json_to_string(sp_json_get(line, "rendered"), &size);
     error = sp_json_to_string(sp_json_get(line, "error"), &(size_t){0});
@@ -105,11 +103,10 @@ static size_t count_failures(size_t *n, const struct template_cases *what)
         vars = keep_parsed(variables, n_vars, SP_JSON_LENIENT);
     }
     for (char *at = lines, *end; at < lines + size; at = end + 1) {
-        struct sp_json *line;
         end = memchr(at, '\n', size - (size_t)(at - lines));
         if (end == NULL) end = lines + size;
         if (end == at) continue;
-        line = keep_parsed(at, (size_t)(end - at), SP_JSON_LENIENT);
+        struct sp_json *line = keep_parsed(at, (size_t)(end - at), SP_JSON_LENIENT);
         ++*n;
         if (!passes(what, vars, line) && failures++ < SHOWN)
             printf("line %zu: %.*s\n", *n, (int)(end - at < 1500 ? end - at : 1500), at);

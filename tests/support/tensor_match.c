@@ -27,12 +27,11 @@ void match_add_tensors(struct match *c, const char *list)
     c->used += expand(text, sizeof c->text - c->used, list, "model.layers.0.");
     for (item = strtok_r(text, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         struct sp_source_tensor *t = &c->tensors[c->n++];
-        char *next;
         assert_true(c->n <= MATCH_MAX_TENSORS);
         while (*item == ' ')
             item++;
         t->name = item;
-        next = strchr(item, ' ');
+        char *next = strchr(item, ' ');
         if (next == NULL) continue;
         *next++ = '\0';
         for (char *end; *next; next = end)
@@ -77,12 +76,11 @@ struct match *match_accepted(const char *config, const char *list)
 
 void match_assert_spans(const struct match *m, const char *name, const char *expected)
 {
-    const struct sp_tensor_spec *spec;
     const char *source = "";
     char text[1024] = "", *at = text, *end = text + sizeof text, wanted[1024];
 
     expand(wanted, sizeof wanted, name, "layers.0.");
-    spec = sp_specs_find(&m->specs, wanted);
+    const struct sp_tensor_spec *spec = sp_specs_find(&m->specs, wanted);
     if (spec == NULL) fail_msg("no %s", name);
     for (size_t i = 0; i < spec->n_spans; i++) {
         const struct sp_row_span *p = &m->specs.spans[spec->first_span + i];

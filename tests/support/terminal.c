@@ -63,10 +63,9 @@ static bool read_terminal(int ms)
 {
     struct pollfd wait = {.fd = terminal, .events = POLLIN};
     char bytes[4096];
-    ssize_t n;
 
     if (poll(&wait, 1, ms) <= 0) return false;
-    n = read(terminal, bytes, sizeof bytes);
+    ssize_t n = read(terminal, bytes, sizeof bytes);
     if (n <= 0) end_with_child();
     fwrite(bytes, 1, (size_t)n, stdout);
     for (ssize_t i = 0; i < n; i++)

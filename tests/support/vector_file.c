@@ -5,13 +5,12 @@
 
 uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
 {
-    char path[512];
     struct sp_text text;
     size_t n = 0, on_line = 0;
     uint64_t *numbers;
 
-    snprintf(path, sizeof path, "%s/vectors/%s", TESTDATA, name);
-    assert_ok(sp_file_read_text(&text, path, 1 << 20, NULL));
+    assert_ok(
+        sp_file_read_text(&text, keep_format("%s/vectors/%s", TESTDATA, name), 1 << 20, NULL));
     numbers = keep(calloc(text.size + 1, sizeof *numbers));
     assert_non_null(numbers);
     *n_lines = 0;
