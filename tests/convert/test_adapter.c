@@ -228,8 +228,7 @@ static bool draft_has_embedding(const char *lines)
 
     create_pack(create_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     struct sp_pack *pack = create_open(path);
-    bool is_stored = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
-    return is_stored;
+    return sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
 }
 
 /* The embedding of a draft is not stored again if it equals the merged embedding of the target. */

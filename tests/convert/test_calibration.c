@@ -250,7 +250,6 @@ TEST(test_divergence_decreases)
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
     const char *created = create_path("created.bin");
     struct sp_create_options create = create_options(create_modelfile("FROM @/target\n"), created);
-    double before, after;
 
     assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, why));
     assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 1, why));
@@ -260,8 +259,8 @@ TEST(test_divergence_decreases)
     assert_ok(sp_create(NULL, &create, why));
     create_assert_same_file(created, better);
     fill_ids(2); /* a text other than the calibration text */
-    before = divergence(plain, file);
-    after = divergence(better, file);
+    double before = divergence(plain, file);
+    double after = divergence(better, file);
     print_message("q4 of the tiny target: %.4f nats, calibrated %.4f\n", before, after);
     assert_true(after < 0.7 * before);
 }
@@ -288,7 +287,6 @@ TEST(test_experts)
     const char *file = create_path("moe.bin"), *calibration = create_path("moe.calibration");
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
     const char *modelfile = create_modelfile("FROM @/../experts\n");
-    struct sp_pack *a, *b, *pack;
 
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
@@ -296,10 +294,9 @@ TEST(test_experts)
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
     assert_ok(calibration_requantize(file, plain, NULL, SP_Q4, 2, why));
     assert_ok(calibration_requantize(file, better, calibration, SP_Q4, 2, why));
-    a = create_open(plain);
-    b = create_open(better);
-    pack = create_open(calibration);
-    assert_non_null(sp_pack_find(pack, SP_PART_TARGET,
+    struct sp_pack *a = create_open(plain);
+    struct sp_pack *b = create_open(better);
+    assert_non_null(sp_pack_find(create_open(calibration), SP_PART_TARGET,
                                  "layers.1.mlp.experts.gate_proj.weight,"
                                  "layers.1.mlp.experts.up_proj.weight"));
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
@@ -346,7 +343,6 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
     struct sp_rounded_matrix made = {0};
     struct sp_encoder encoder;
     struct sp_pool *pool = NULL;
-    struct sp_pack *from, *to, *pack;
     uint8_t panel[4096];
 
     for (size_t i = 0; i < N_IDS; i++)
@@ -354,9 +350,9 @@ TEST(test_experts_are_rounded_by_their_own_inputs)
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
     assert_ok(calibration_requantize(file, rounded, calibration, SP_Q4, 2, NULL));
-    from = create_open(file);
-    to = create_open(rounded);
-    pack = create_open(calibration);
+    struct sp_pack *from = create_open(file);
+    struct sp_pack *to = create_open(rounded);
+    struct sp_pack *pack = create_open(calibration);
     const float *squares = (const float *)(const void *)tensor_of(pack, name)->data;
     const struct sp_pack_tensor *t = tensor_of(to, name);
     struct sp_matrix w = matrix_of(tensor_of(from, name));
@@ -404,12 +400,11 @@ static bool has_statistics(const struct sp_pack *calibration, enum sp_part part,
 static void check_covered(const char *lines)
 {
     const char *file = create_path("family.bin"), *calibration = create_path("family.calibration");
-    struct sp_pack *model, *pack;
 
     create_pack(create_modelfile(lines), file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 300}, 1, NULL, 2);
-    model = create_open(file);
-    pack = create_open(calibration);
+    struct sp_pack *model = create_open(file);
+    struct sp_pack *pack = create_open(calibration);
     for (size_t i = 0; i < sp_pack_n_tensors(model); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(model, i);
         if (has_statistics(pack, t->part, t->name) != needs_statistics(model, t))
@@ -577,9 +572,8 @@ TEST(test_overflow)
     modelfile = create_modelfile(lines);
     create_pack(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     n_files = create_count_files();
-    struct sp_package *package = keep_package(file, NULL);
     assert_fails_as(
-        sp_package_calibrate(package, &request, &made, why), SP_E_INPUT,
+        sp_package_calibrate(keep_package(file, NULL), &request, &made, why), SP_E_INPUT,
         "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not finite");
     assert_int_equal(create_count_files(), n_files);
 }

@@ -42,8 +42,7 @@ static const char *write_calibration(const char *record, const char *names, enum
     for (size_t g = 0; g < sp_gptq_n_groups(sp_gptq_cols(n)); g++)
         sp_write_bf16(numbers + 2 * g, &(float){(float)g}, 1);
     sp_write_bf16(numbers + 2 * (n - 1), &number, 1);
-    const char *path = write_tensor(record, t, numbers, 2 * n);
-    return path;
+    return write_tensor(record, t, numbers, 2 * n);
 }
 
 /* Squares for a stack of n matrices of `cols` columns, of which the last is `number`. */
@@ -60,8 +59,7 @@ static const char *write_squares(const char *record, const char *names, size_t n
 
     assert_non_null(numbers);
     numbers[n * cols - 1] = number;
-    const char *path = write_tensor(record, t, numbers, n * cols * sizeof *numbers);
-    return path;
+    return write_tensor(record, t, numbers, n * cols * sizeof *numbers);
 }
 
 TEST(test_malformed_squares_are_refused)

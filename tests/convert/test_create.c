@@ -129,8 +129,8 @@ TEST(test_pairing_is_recorded)
 
     create_pack(create_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 1);
-    struct sp_pack *pack = create_open(out);
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, NULL));
+    assert_ok(
+        sp_pack_read_section(create_open(out), SP_PART_FILE, SP_SECTION_PAIRING, &text, NULL));
     assert_memory_equal(text.at, want, strlen(want));
     free(text.at);
 }
@@ -302,8 +302,7 @@ TEST(test_dry_run_shows_the_plan)
     assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
     assert_int_equal(h->done, h->total);
     assert_int_equal(wet.size[SP_PART_TARGET], dry.size[SP_PART_TARGET]);
-    struct sp_pack *pack = create_open(o.output);
-    assert_int_equal(wet.file_size, sp_pack_size(pack));
+    assert_int_equal(wet.file_size, sp_pack_size(create_open(o.output)));
     free(h);
 }
 

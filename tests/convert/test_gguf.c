@@ -332,8 +332,8 @@ static char *config_of(struct made_gguf *m, char **warnings)
     char *unexpected = NULL;
 
     add_table(m);
-    struct sp_gguf_model *model = open_model(m, 4864, NULL);
-    assert_ok(sp_gguf_config_text(&text, model, warnings ? warnings : &unexpected, why));
+    assert_ok(sp_gguf_config_text(&text, open_model(m, 4864, NULL),
+                                  warnings ? warnings : &unexpected, why));
     if (unexpected) fail_msg("%s", unexpected);
     if (warnings) keep(*warnings);
     return keep(text.at);
@@ -426,7 +426,6 @@ TEST(rules_of_ollamas_llama3)
     struct sp_gguf *file = NULL;
     struct made_gguf m;
     struct sp_text text;
-    size_t size, n;
 
     gguf_begin(&m);
     gguf_value_string(&m, "general.architecture", "llama");
@@ -434,9 +433,9 @@ TEST(rules_of_ollamas_llama3)
     gguf_value_string(&m, "tokenizer.ggml.pre", "default");
     add_list(&m, "tokenizer.ggml.merges", SP_GGUF_STRING, 0);
     add_list(&m, "tokenizer.ggml.tokens", SP_GGUF_STRING, EOT + 1);
-    n = m.size;
+    size_t n = m.size;
     gguf_write(&m, "made.gguf", 0);
-    size = n + 8 * EOT + 8 + strlen(eot);
+    size_t size = n + 8 * EOT + 8 + strlen(eot);
     uint8_t *bytes = keep(calloc(1, size + ALIGNMENT)); /* zeros are empty strings */
     assert_non_null(bytes);
     memcpy(bytes, m.bytes, n);
@@ -980,8 +979,9 @@ TEST(every_length)
     size_t size = m.size + LLAMA_DATA;
     for (size_t n = 4; n < size; n += n < m.size ? 1 : 101) {
         struct sp_source source;
-        const char *path = scratch_write("short.gguf", m.bytes, n);
-        assert_fails(sp_source_open(&source, path, SP_PART_TARGET, NULL, why), SP_E_INPUT, "");
+        assert_fails(sp_source_open(&source, scratch_write("short.gguf", m.bytes, n),
+                                    SP_PART_TARGET, NULL, why),
+                     SP_E_INPUT, "");
     }
 }
 

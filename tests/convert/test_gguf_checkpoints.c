@@ -14,11 +14,10 @@ static void assert_same_tensors(const struct sp_source *a, const struct sp_sourc
     for (size_t i = 0; i < a->specs.n_specs; i++) {
         const struct sp_tensor_spec *s = &a->specs.specs[i], *t = &b->specs.specs[i];
         enum sp_dtype type;
-        float *x, *y;
         assert_string_equal(s->name, t->name);
         assert_true(sp_spec_elements(s) >= sp_spec_elements(t));
-        x = stored_tensor_floats(a, s, &type);
-        y = stored_tensor_floats(b, t, &type);
+        float *x = stored_tensor_floats(a, s, &type);
+        float *y = stored_tensor_floats(b, t, &type);
         for (size_t k = 0; k < sp_spec_elements(s); k++) {
             bool padded = k >= sp_spec_elements(t); /* the per-layer table of Gemma 3n, by zeros */
             if (padded) assert_int_equal(sp_bits_of_float(x[k]), 0);
@@ -44,10 +43,8 @@ static void assert_same_heads(const struct sp_source *a, const struct sp_source 
 /* What llama.cpp's converter made of a checkpoint reads as that checkpoint. */
 static void same_as_checkpoint(const char *name, const char *folder)
 {
-    struct sp_source *a, *b;
-
-    a = keep_source(keep_format(TESTDATA "/gguf/%s.gguf", name));
-    b = keep_source(folder);
+    struct sp_source *a = keep_source(keep_format(TESTDATA "/gguf/%s.gguf", name));
+    struct sp_source *b = keep_source(folder);
     assert_string_equal(a->config.architecture, b->config.architecture);
     assert_int_equal(a->config.n_layers, b->config.n_layers);
     assert_int_equal(a->config.tied, b->config.tied);

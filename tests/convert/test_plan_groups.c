@@ -45,9 +45,7 @@ static enum sp_status read_record(struct sp_sensitivities *out, const char *text
                                   struct sp_err *err)
 {
     struct sp_json *record = keep_parsed(text, strlen(text), SP_JSON_STRICT);
-    enum sp_status st = sp_sensitivities_read(out, record, err);
-
-    return st;
+    return sp_sensitivities_read(out, record, err);
 }
 
 TEST(test_malformed_sensitivities)

@@ -202,7 +202,6 @@ TEST(test_records_are_kept_byte_for_byte)
                                  "LICENSE  z  \n";
     struct sp_modelfile file, again;
     struct sp_text out, whole, twice;
-    char *got, *want;
 
     assert_ok(sp_modelfile_parse(&file, "m", text, strlen(text), NULL));
     assert_ok(sp_modelfile_print(&out, &file, NULL));
@@ -220,9 +219,9 @@ TEST(test_records_are_kept_byte_for_byte)
     again.records[1].value = calloc(1, 4);
     memcpy(again.records[0].value, "./a", 4);
     memcpy(again.records[1].value, "./b", 4);
-    got = records_as_text(&again);
-    want = strdup("FROM||./a" SEP "DRAFT||./b" SEP "SYSTEM||x\r\n  y" SEP "PARAMETER|stop|a " SEP
-                  "LICENSE||z");
+    char *got = records_as_text(&again);
+    char *want = strdup("FROM||./a" SEP "DRAFT||./b" SEP "SYSTEM||x\r\n  y" SEP
+                        "PARAMETER|stop|a " SEP "LICENSE||z");
     assert_string_equal(got, want);
     free(want);
     free(out.at);

@@ -62,7 +62,6 @@ TEST(corrupt_files_are_refused)
 TEST(tensors_are_found_and_read)
 {
     struct sp_safetensors *c = NULL;
-    const struct sp_safetensor *all, *t;
     static const char header[] = "{\"b\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[4,16]"
                                  "},\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
     uint8_t buffer[12] = {0};
@@ -70,11 +69,11 @@ TEST(tensors_are_found_and_read)
 
     write_shard("x.safetensors", header, 16);
     assert_ok(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL));
-    all = sp_safetensors_tensors(c, &n);
+    const struct sp_safetensor *all = sp_safetensors_tensors(c, &n);
     assert_int_equal(n, 2);
     assert_string_equal(all[0].name, "a");
     assert_int_equal(all[0].rank, 0);
-    t = sp_safetensors_find(c, "b");
+    const struct sp_safetensor *t = sp_safetensors_find(c, "b");
     assert_ptr_equal(t, all + 1);
     assert_int_equal(t->dtype, SP_F16);
     assert_int_equal(t->rank, 2);

@@ -16,14 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_config config = {.n_hidden = 16, .max_positions = 64, .n_token_types = 2};
     struct sp_pooling_config head, again;
     struct sp_err err = {0};
-    const char *family, *file;
     struct sp_text json = {(char *)(uintptr_t)own, sizeof own - 1}, record = {0};
 
     if (size == 0) return 0;
     if (!opened && atexit(scratch_remove)) abort();
     opened = true;
-    family = families[data[0] >> 2 & 3];
-    file = files[data[0] & 3];
+    const char *family = families[data[0] >> 2 & 3];
+    const char *file = files[data[0] & 3];
     memcpy(config.family, family, strlen(family) + 1);
     memcpy(config.architecture, "XForSequenceClassification", 27);
     scratch_write("tokenizer.json", empty, sizeof empty - 1);

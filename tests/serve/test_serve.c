@@ -89,8 +89,8 @@ TEST(test_seed)
         size_t n;
 
         snprintf(body, sizeof body, "%sfalse}", served_apis[i].body);
-        struct sp_json *json = served_post(served_apis[i].path, body);
-        assert_string_equal(json_text(json, served_apis[i].whole), expected);
+        assert_string_equal(json_text(served_post(served_apis[i].path, body), served_apis[i].whole),
+                            expected);
         snprintf(body, sizeof body, "%strue}", served_apis[i].body);
         struct http_reply r = server_request(&tiny_server, "POST", served_apis[i].path, body);
         assert_int_equal(r.status, 200);
@@ -174,8 +174,7 @@ TEST(test_characters)
         struct http_reply r = server_request(&tiny_server, "POST", "/api/generate", text);
         streamed = stream_text(&r, "response", &n);
         snprintf(text, sizeof text, body, seed, "false");
-        struct sp_json *json = served_post("/api/generate", text);
-        assert_string_equal(streamed, json_text(json, "response"));
+        assert_string_equal(streamed, json_text(served_post("/api/generate", text), "response"));
         for (const char *p = streamed; *p; p++)
             n_strange += (unsigned char)*p >= 0x80;
     }
@@ -195,17 +194,16 @@ TEST(test_reuse)
             "'logprobs': true, 'top_logprobs': 5, 'seed': 3, 'temperature': 0.9}";
     static const char *const options[] = {"--kv-type", "f32", "--name", "tiny",
                                           "--threads", "1",   NULL};
-    struct sp_json *a, *b;
     char body[1024];
 
-    a = served_post("/v1/chat/completions", first);
+    struct sp_json *a = served_post("/v1/chat/completions", first);
     snprintf(body, sizeof body, next, json_text(a, "choices.0.message.content"));
     a = served_post("/v1/chat/completions", body);
     assert_true(json_number(a, "usage.prompt_tokens_details.cached_tokens") > 10);
     assert_int_equal(json_number(a, "timings.cache_n") + json_number(a, "timings.prompt_n"),
                      json_number(a, "usage.prompt_tokens"));
     struct server fresh = server_start(served_file, options);
-    b = server_post(&fresh, "/v1/chat/completions", body, 200);
+    struct sp_json *b = server_post(&fresh, "/v1/chat/completions", body, 200);
     assert_int_equal(json_number(b, "usage.prompt_tokens_details.cached_tokens"), 0);
     assert_string_equal(json_text(a, "choices.0.message.content"),
                         json_text(b, "choices.0.message.content"));

@@ -123,8 +123,8 @@ TEST(test_text_and_json)
     longer[len + N_BLANKS] = '\0';
     struct http_reply r = server_request(&s, "POST", "/v1/chat/completions", longer);
     assert_null(strstr(r.head, "Retry-After"));
-    struct sp_json *json = http_reply_json(r, 400);
-    assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
+    assert_non_null(strstr(json_text(http_reply_json(r, 400), "error.message"),
+                           "takes more memory than the 128 MiB"));
 }
 
 /* Long texts are encoded one at a time, since a word takes some 30 bytes of memory for each of its
@@ -166,8 +166,7 @@ static long request_memory(const struct server *s)
     const char *at = strstr(r.body, "\nspectool_request_memory_bytes ");
 
     assert_non_null(at);
-    long size = atol(strchr(at, ' '));
-    return size;
+    return atol(strchr(at, ' '));
 }
 
 /* Responses whose size a request multiplies count against the memory of all requests. */
@@ -200,12 +199,11 @@ TEST(test_full_queue)
                                           SERVED_SLOW_OPTIONS, NULL};
     struct server s = server_start(served_file, options);
     char body[256], byte;
-    int running, waiting;
 
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
-    running = server_begin_request(&s, "/v1/completions", body);
+    int running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, 0), 1);
-    waiting = server_begin_request(&s, "/v1/completions", body);
+    int waiting = server_begin_request(&s, "/v1/completions", body);
     server_await_load(&s, "requests_waiting", 1);
     struct http_reply r = server_request(&s, "POST", "/v1/completions", "not JSON");
     assert_int_equal(r.status, 503);

@@ -213,13 +213,12 @@ TEST(test_stopping)
     struct server s = server_start(
         served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0.1", NULL});
     char streamed[256], whole[256], byte;
-    int running, waiting;
 
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
-    running = server_begin_request(&s, "/v1/completions", streamed);
+    int running = server_begin_request(&s, "/v1/completions", streamed);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
-    waiting = server_begin_request(&s, "/v1/completions", whole);
+    int waiting = server_begin_request(&s, "/v1/completions", whole);
     server_get(&s, "/health", 200);
     kill(s.pid, SIGTERM);
     struct http_reply r = client_receive(running);
@@ -242,15 +241,14 @@ TEST(test_draining)
                                                         "--shutdown-timeout", "-1", NULL});
     char streamed[256], whole[256], byte;
     struct http_reply r;
-    int running, waiting;
 
     snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
     memcpy(strstr(streamed, "4000"), " 400", 4);
     memcpy(strstr(whole, "4000"), "   9", 4);
-    running = server_begin_request(&s, "/v1/completions", streamed);
+    int running = server_begin_request(&s, "/v1/completions", streamed);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
-    waiting = server_begin_request(&s, "/v1/completions", whole);
+    int waiting = server_begin_request(&s, "/v1/completions", whole);
     server_await_load(&s, "requests_waiting", 1);
     kill(s.pid, SIGTERM);
     do {

@@ -45,15 +45,14 @@ static bool check_slowest(void)
 {
     struct fixture f = {.connections = NULL, {-1, -1, -1, -1}, {-1, -1, -1, -1}};
     double began = sp_seconds();
-    bool closed, in_time;
 
     assert_ok(sp_connections_open(&f.connections, 2, 3, NULL));
     add(&f, 0, true);
     add(&f, 1, true);
     sp_connections_respond(f.connections, sp_connections_find(f.connections, f.ours[0]));
     add(&f, 2, true);
-    closed = is_closed(&f, 1);
-    in_time = sp_seconds() - began < GRACE;
+    bool closed = is_closed(&f, 1);
+    bool in_time = sp_seconds() - began < GRACE;
     if (in_time) {
         assert_false(closed); /* it is not slow yet */
         nap();

@@ -53,8 +53,8 @@ static double golden_number(size_t i)
         fclose(f);
         json = keep_parsed(text, size, SP_JSON_STRICT);
         for (size_t k = 0; k < 64; k++) {
-            const struct sp_json *row = json_at(json, "cases.0.embedding");
-            assert_true(sp_json_to_double(sp_json_at(row, k), &first[k]));
+            assert_true(
+                sp_json_to_double(sp_json_at(json_at(json, "cases.0.embedding"), k), &first[k]));
         }
         is_read = true;
     }
@@ -91,13 +91,12 @@ TEST(base64)
     for (size_t n = 1; n <= 4; n++) {
         uint8_t bytes[16];
         char body[200];
-        struct sp_json *json, *plain;
         size_t len = 0;
         snprintf(body, sizeof body, "{'input': 'the cat', 'dimensions': %zu}", n);
-        plain = post("/v1/embeddings", body, 200);
+        struct sp_json *plain = post("/v1/embeddings", body, 200);
         snprintf(body, sizeof body,
                  "{'input': 'the cat', 'encoding_format': 'base64', 'dimensions': %zu}", n);
-        json = post("/v1/embeddings", body, 200);
+        struct sp_json *json = post("/v1/embeddings", body, 200);
         const char *text = json_text(json, "data.0.embedding");
         assert_int_equal(strlen(text), (4 * n + 2) / 3 * 4);
         assert_int_equal(strcspn(text, "="), (16 * n + 2) / 3);
@@ -219,8 +218,8 @@ TEST(too_many)
         fputs(", 'a'", f);
     fputs("]}", f);
     fclose(f);
-    struct sp_json *json = post("/v1/embeddings", body, 400);
-    assert_string_equal(json_text(json, "error.message"), "input has more than 2048 texts");
+    assert_string_equal(json_text(post("/v1/embeddings", body, 400), "error.message"),
+                        "input has more than 2048 texts");
     free(body);
 }
 
@@ -256,11 +255,12 @@ TEST(with_answers)
     struct server s = server_start(
         packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_DTYPE_NONE, SP_DTYPE_NONE),
         options);
-    struct sp_json *json, *again;
 
-    json = server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
+    struct sp_json *json =
+        server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
     int answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
-    again = server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
+    struct sp_json *again =
+        server_post(&s, "/v1/embeddings", "{'input': [582, 580, 258, 421]}", 200);
     assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
     struct http_reply r = client_receive(answer);
     assert_int_equal(r.status, 200);
@@ -284,13 +284,12 @@ TEST(rerank)
         {"{'query': 'a', 'documents': [{}]}", "documents[0] is not a text"},
         {"{'query': 'a', 'documents': ['a'], 'top_n': 0}", "top_n is 0"},
     };
-    struct sp_json *json, *few;
     char text[400];
 
     snprintf(text, sizeof text, body, "");
-    json = server_post(&s, "/v1/rerank", text, 200);
+    struct sp_json *json = server_post(&s, "/v1/rerank", text, 200);
     snprintf(text, sizeof text, body, ", 'top_n': 1, 'return_documents': true");
-    few = server_post(&s, "/rerank", text, 200);
+    struct sp_json *few = server_post(&s, "/rerank", text, 200);
     assert_string_equal(json_text(json, "model"), "r");
     assert_int_equal(sp_json_len(json_at(json, "results")), 3);
     assert_true(number_at(json, "results.0.relevance_score") >=
@@ -329,9 +328,8 @@ TEST(rerank_long_documents)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct server s = server_start(
             packed_file(packed_modelfile(rows[i].model, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
-        struct sp_json *json, *few;
         snprintf(text, sizeof text, body, x, "");
-        json = server_post(&s, "/v2/rerank", text, 200);
+        struct sp_json *json = server_post(&s, "/v2/rerank", text, 200);
         assert_int_equal(json_number(json, "usage.total_tokens"), rows[i].most);
         snprintf(text, sizeof text, body, x, ", 'truncate': false");
         server_post(&s, "/v2/rerank", text, 400);
@@ -341,7 +339,7 @@ TEST(rerank_long_documents)
         snprintf(text, sizeof text, body, x, limit);
         json = server_post(&s, "/v2/rerank", text, 200);
         snprintf(text, sizeof text, body, "x x x", "");
-        few = server_post(&s, "/v2/rerank", text, 200);
+        struct sp_json *few = server_post(&s, "/v2/rerank", text, 200);
         assert_int_equal(json_number(json, "usage.total_tokens"),
                          json_number(few, "usage.total_tokens"));
         assert_true(number_at(json, "results.0.relevance_score") ==

@@ -20,16 +20,13 @@ static long cache_memory(const struct server *s)
     const char *at = strstr(r.body, "\nspectool_cache_memory_bytes ");
 
     assert_non_null(at);
-    long size = atol(strchr(at, ' '));
-    return size;
+    return atol(strchr(at, ' '));
 }
 
 static size_t count_open(const struct server *s)
 {
     struct sp_json *json = server_get(s, "/api/ps", 200);
-    size_t n = sp_json_len(json_at(json, "models"));
-
-    return n;
+    return sp_json_len(json_at(json, "models"));
 }
 
 /* Serves both models with --memory N, and further options. */

@@ -60,9 +60,7 @@ static int setup(void **state)
 static size_t count_open(const struct server *s)
 {
     struct sp_json *json = server_get(s, "/api/ps", 200);
-    size_t n = sp_json_len(json_at(json, "models"));
-
-    return n;
+    return sp_json_len(json_at(json, "models"));
 }
 
 static void await_open(const struct server *s, size_t n)

@@ -19,9 +19,9 @@ static char *golden_text(size_t n)
     char *text = NULL;
 
     assert_true(n <= n_ids);
-    struct sp_package *package = keep_package(served_file, NULL);
-    assert_int_equal(
-        sp_tokenizer_decode(sp_package_tokenizer(package), ids, n, true, &text, &size, NULL), 0);
+    assert_int_equal(sp_tokenizer_decode(sp_package_tokenizer(keep_package(served_file, NULL)), ids,
+                                         n, true, &text, &size, NULL),
+                     0);
     return keep(text);
 }
 
@@ -174,15 +174,14 @@ TEST(test_samplers)
         sampled_text("/v1/completions", "'seed': 5, 'temperature': 2", "choices.0.text");
 
     for (size_t i = 0; i < 3; i++) {
-        const char *drafted, *undrafted, *ollama;
         snprintf(options, sizeof options, "'seed': 5, 'temperature': 2, %s", samplers[i]);
-        drafted = sampled_text("/v1/completions", options, "choices.0.text");
+        const char *drafted = sampled_text("/v1/completions", options, "choices.0.text");
         snprintf(options, sizeof options, "'seed': 5, 'temperature': 2, 'draft_num_predict': 0, %s",
                  samplers[i]);
-        undrafted = sampled_text("/v1/completions", options, "choices.0.text");
+        const char *undrafted = sampled_text("/v1/completions", options, "choices.0.text");
         snprintf(options, sizeof options,
                  "'options': {'seed': 5, 'temperature': 2, 'num_predict': 32, %s}", samplers[i]);
-        ollama = sampled_text("/api/generate", options, "response");
+        const char *ollama = sampled_text("/api/generate", options, "response");
         assert_string_equal(drafted, undrafted);
         assert_string_equal(drafted, ollama);
         assert_string_not_equal(drafted, plain);
@@ -273,13 +272,12 @@ TEST(test_ollama_logprobs)
         "{'messages': [{'role': 'user', 'content': 'What is 7 plus 8?'}], 'logprobs': true, "
         "'top_logprobs': 2, 'max_tokens': 5, 'options': {'num_predict': 5}, 'stream': %s}";
     char text[256];
-    struct sp_json *openai, *ollama;
     size_t n = 0;
     bool same = false;
 
     snprintf(text, sizeof text, body, "false");
-    openai = served_post("/v1/chat/completions", text);
-    ollama = served_post("/api/chat", text);
+    struct sp_json *openai = served_post("/v1/chat/completions", text);
+    struct sp_json *ollama = served_post("/api/chat", text);
     assert_int_equal(sp_json_len(json_at(ollama, "logprobs")), 5);
     assert_ok(sp_json_equal(&same, json_at(ollama, "logprobs"),
                             json_at(openai, "choices.0.logprobs.content"), NULL));

@@ -230,20 +230,19 @@ TEST(test_readiness)
                                           SERVED_SLOW_OPTIONS, NULL};
     struct server s = server_start(served_file, options);
     char body[256], byte;
-    int running, waiting;
     struct http_reply r;
 
     struct sp_json *json = server_get(&s, "/ready", 200);
     assert_string_equal(json_text(json, "status"), "ready");
     /* Requests for many answers, since one answer could end before the server is asked. */
     snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, 'n': 128");
-    running = server_begin_request(&s, "/v1/completions", body);
+    int running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, 0), 1);
     json = server_get(&s, "/slots", 200);
     assert_string_equal(sp_json_kind_name(sp_json_kind(json_at(json, "0.is_processing"))),
                         "boolean");
     server_get(&s, "/slots?fail_on_no_slot=1", 503);
-    waiting = server_begin_request(&s, "/v1/completions", body);
+    int waiting = server_begin_request(&s, "/v1/completions", body);
     while ((r = server_request(&s, "GET", "/ready", NULL)).status == 200)
         continue;
     json = http_reply_json(r, 503);

@@ -10,9 +10,7 @@
 
 static struct sp_json *parse(const char *text)
 {
-    struct sp_json *json = keep_parsed(text, strlen(text), SP_JSON_STRICT);
-
-    return json;
+    return keep_parsed(text, strlen(text), SP_JSON_STRICT);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------

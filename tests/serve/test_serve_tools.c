@@ -179,14 +179,13 @@ TEST(test_responses_stream)
         "'blue']}, 'coats': {'type': 'integer', 'minimum': 1, 'maximum': 3}}, 'required': "
         "['colour', 'coats'], 'additionalProperties': false}}], 'tool_choice': {'type': "
         "'function', 'name': 'paint'}}");
-    char *deltas, *text;
     size_t n;
 
     assert_int_equal(r.status, 200);
-    deltas = stream_text(&r, "delta", &n);
+    char *deltas = stream_text(&r, "delta", &n);
     assert_paints(deltas);
     assert_true(n > 3); /* several events */
-    text = stream_text(&r, "arguments", &n);
+    char *text = stream_text(&r, "arguments", &n);
     assert_string_equal(text, deltas);
     text = stream_text(&r, "response.output.0.arguments", &n);
     assert_string_equal(text, deltas);
@@ -221,7 +220,6 @@ TEST(test_claude_code)
     struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r =
         server_request(&s, "POST", "/v1/messages?beta=true", keep_format("{%s%s}", body, more));
-    struct sp_json *json, *input;
     size_t n;
 
     assert_int_equal(r.status, 200);
@@ -231,11 +229,11 @@ TEST(test_claude_code)
     char *text = stream_text(&r, "content_block.name", &n);
     assert_string_equal(text, "Bash");
     text = stream_text(&r, "delta.partial_json", &n);
-    input = keep_parsed(text, strlen(text), SP_JSON_STRICT);
-    assert_non_null(json_text(input, "command"));
+    assert_non_null(json_text(keep_parsed(text, strlen(text), SP_JSON_STRICT), "command"));
     text = stream_text(&r, "delta.stop_reason", &n);
     assert_string_equal(text, "tool_use");
-    json = server_post(&s, "/v1/messages/count_tokens?beta=true", keep_format("{%s}", body), 200);
+    struct sp_json *json =
+        server_post(&s, "/v1/messages/count_tokens?beta=true", keep_format("{%s}", body), 200);
     assert_true(json_number(json, "input_tokens") > 50);
 }
 
@@ -266,16 +264,15 @@ TEST(test_codex)
         "'store': false, 'stream': true, 'include': ['reasoning.encrypted_content'], "
         "'prompt_cache_key': 'x', 'service_tier': null, 'text': {'verbosity': 'medium'}, "
         "'client_metadata': {'y': 'z'}}");
-    char *deltas, *text;
     size_t n;
 
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "X-Changes: tool custom left out, tool local_shell left out, "
                                    "tool web_search left out, tool namespace left out\r\n"));
-    deltas = stream_text(&r, "delta", &n);
-    struct sp_json *json = keep_parsed(deltas, strlen(deltas), SP_JSON_STRICT);
-    assert_true(sp_json_len(json_at(json, "command")) > 0);
-    text = stream_text(&r, "response.output.0.arguments", &n);
+    char *deltas = stream_text(&r, "delta", &n);
+    assert_true(
+        sp_json_len(json_at(keep_parsed(deltas, strlen(deltas), SP_JSON_STRICT), "command")) > 0);
+    char *text = stream_text(&r, "response.output.0.arguments", &n);
     assert_string_equal(text, deltas);
     text = stream_text(&r, "response.output.0.name", &n);
     assert_string_equal(text, "shell");
@@ -393,8 +390,7 @@ TEST(test_memory)
     assert_int_equal(fclose(f), 0);
     struct http_reply r = server_request(&s, "POST", "/v1/chat/completions", body);
     assert_null(strstr(r.head, "Retry-After"));
-    struct sp_json *json = http_reply_json(r, 400);
-    assert_non_null(strstr(json_text(json, "error.message"),
+    assert_non_null(strstr(json_text(http_reply_json(r, 400), "error.message"),
                            "takes more memory than the 128 MiB that the server has"));
     free(body);
 }

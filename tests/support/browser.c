@@ -106,15 +106,14 @@ static const char *send_text(struct browser *b, const char *method, const char *
                              const char *value, const char *further, const char *member)
 {
     struct sp_json_out out = {0};
-    const struct sp_json *result, *found;
     struct sp_text command;
 
     sp_json_out_print(&out, "{\"%s\": ", key);
     sp_json_out_quoted(&out, value, strlen(value));
     sp_json_out_print(&out, "%s}", further);
     assert_int_equal(sp_json_out_take(&command, &out, NULL), 0);
-    result = browser_send(b, method, keep(command.at));
-    found = sp_json_get(result, member);
+    const struct sp_json *result = browser_send(b, method, keep(command.at));
+    const struct sp_json *found = sp_json_get(result, member);
     if (sp_json_get(found, "value")) found = sp_json_get(found, "value");
     if (sp_json_get(result, "exceptionDetails"))
         fail_msg("%s: %.500s", value, keep_printed(result));

@@ -12,9 +12,7 @@ enum sp_status config_parse_file(struct sp_config *c, const char *path, char **w
 {
     size_t size;
     char *text = scratch_read(path, &size);
-    enum sp_status st = sp_config_parse(c, text, size, warnings, err);
-
-    return st;
+    return sp_config_parse(c, text, size, warnings, err);
 }
 
 static void release(void *config)

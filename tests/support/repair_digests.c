@@ -16,12 +16,10 @@ static void repair_entry(uint8_t *bytes, size_t size, const uint8_t *place, uint
 
 void repair_digests(uint8_t *bytes, size_t size)
 {
-    uint64_t at, n_tensors, n_sections;
-
     if (size < SP_PACK_PAGE) return;
-    at = sp_get64(bytes + 24);
-    n_tensors = sp_get32(bytes + 48);
-    n_sections = sp_get32(bytes + 52);
+    uint64_t at = sp_get64(bytes + 24);
+    uint64_t n_tensors = sp_get32(bytes + 48);
+    uint64_t n_sections = sp_get32(bytes + 52);
     if (at <= size && n_tensors < size / SP_PACK_TENSOR_ENTRY &&
         n_sections < size / SP_PACK_SECTION_ENTRY &&
         n_tensors * SP_PACK_TENSOR_ENTRY + n_sections * SP_PACK_SECTION_ENTRY <= size - at) {
