@@ -159,16 +159,6 @@ TEST(test_template_memory)
     if (!IS_SANITIZED) assert_in_range(memory_mb(&s, "VmHWM"), 1, 500);
 }
 
-/* The memory of requests that the metrics state. */
-static long request_memory(const struct server *s)
-{
-    struct http_reply r = server_request(s, "GET", "/metrics", NULL);
-    const char *at = strstr(r.body, "\nspectool_request_memory_bytes ");
-
-    assert_non_null(at);
-    return atol(strchr(at, ' '));
-}
-
 /* Responses whose size a request multiplies count against the memory of all requests. */
 TEST(test_response_memory)
 {
@@ -183,7 +173,7 @@ TEST(test_response_memory)
     sprintf(at, "'}");
     int fd = server_begin_request(&tiny_server, "/v1/completions", body);
     assert_int_equal(recv(fd, &byte, 1, 0), 1);
-    assert_true(request_memory(&tiny_server) > 900000);
+    assert_true(served_metric(&tiny_server, "spectool_request_memory_bytes") > 900000);
     close(fd);
     at = body + sprintf(body, "{'with_pieces': true, 'content': '");
     for (size_t i = 0; i < N_TOKENS / 2; i++)

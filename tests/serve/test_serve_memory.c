@@ -11,23 +11,9 @@
 static char files[2][320];
 static long unit;
 
+#define CACHE "spectool_cache_memory_bytes"
+
 #define SHORT "{'model': '%s', 'prompt': [%d, 580, 258, 421], 'max_tokens': 24}"
-
-/* Returns the memory that the metrics state. */
-static long cache_memory(const struct server *s)
-{
-    struct http_reply r = server_request(s, "GET", "/metrics", NULL);
-    const char *at = strstr(r.body, "\nspectool_cache_memory_bytes ");
-
-    assert_non_null(at);
-    return atol(strchr(at, ' '));
-}
-
-static size_t count_open(const struct server *s)
-{
-    struct sp_json *json = server_get(s, "/api/ps", 200);
-    return sp_json_len(json_at(json, "models"));
-}
 
 /* Serves both models with --memory N, and further options. */
 static struct server start(long memory, const char *const *further)
@@ -61,12 +47,12 @@ static int setup(void **state)
         assert_int_equal(link(served_file, files[i]), 0);
     }
     struct server s = start(0, NULL);
-    assert_int_equal(cache_memory(&s), 0);
+    assert_int_equal(served_metric(&s, CACHE), 0);
     complete(&s, "a", 582);
-    unit = cache_memory(&s);
+    unit = served_metric(&s, CACHE);
     assert_true(unit > 0);
     complete(&s, "b", 582);
-    assert_int_equal(cache_memory(&s), 2 * unit);
+    assert_int_equal(served_metric(&s, CACHE), 2 * unit);
     assert_int_equal(server_stop(&s), 0);
     return 0;
 }
@@ -81,8 +67,8 @@ TEST(test_idle_models)
         const char *text = complete(&s, i % 2 ? "b" : "a", 582);
         if (first == NULL) first = text;
         assert_string_equal(text, first);
-        assert_int_equal(cache_memory(&s), unit);
-        assert_int_equal(count_open(&s), 1);
+        assert_int_equal(served_metric(&s, CACHE), unit);
+        assert_int_equal(served_count_open(&s), 1);
     }
 }
 
@@ -93,7 +79,7 @@ TEST(test_idle_sessions)
 
     for (int i = 0; i < 4; i++) {
         complete(&s, "a", i % 2 ? 582 : 258);
-        assert_int_equal(cache_memory(&s), unit);
+        assert_int_equal(served_metric(&s, CACHE), unit);
     }
 }
 
@@ -142,7 +128,7 @@ TEST(test_memory_in_use)
     assert_int_equal(read(fd, piece, 1), 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_refusal(&s, rows[i].path, rows[i].member, rows[i].before, text, rows[i].after);
-    assert_true(cache_memory(&s) <= 4 * unit + unit / 2);
+    assert_true(served_metric(&s, CACHE) <= 4 * unit + unit / 2);
     close(fd);
 }
 

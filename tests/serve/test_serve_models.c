@@ -56,18 +56,11 @@ static int setup(void **state)
     return 0;
 }
 
-/* Returns the number of open models. */
-static size_t count_open(const struct server *s)
-{
-    struct sp_json *json = server_get(s, "/api/ps", 200);
-    return sp_json_len(json_at(json, "models"));
-}
-
 static void await_open(const struct server *s, size_t n)
 {
-    for (int i = 0; i < 1000 && count_open(s) != n; i++)
+    for (int i = 0; i < 1000 && served_count_open(s) != n; i++)
         nap(0.01);
-    assert_int_equal(count_open(s), n);
+    assert_int_equal(served_count_open(s), n);
 }
 
 /* Sends {"model": NAME, MEMBERS} to /api/generate. */
@@ -87,7 +80,7 @@ TEST(test_lists)
 {
     struct server s = server_start(folder, NULL);
 
-    assert_int_equal(count_open(&s), 0);
+    assert_int_equal(served_count_open(&s), 0);
     struct sp_json *json = server_get(&s, "/v1/models", 200);
     assert_int_equal(sp_json_len(json_at(json, "data")), N_MODELS);
     check_name(json, "data.1.id", "exact");
@@ -103,9 +96,9 @@ TEST(test_lists)
     check_name(json, "data.0.id", "coarse");
     server_post(&s, "/api/show", "{'model': 'exact'}", 200);
     server_get(&s, "/slots?model=exact", 200);
-    assert_int_equal(count_open(&s), 0);
+    assert_int_equal(served_count_open(&s), 0);
     check_name(server_get(&s, "/props?model=exact", 200), "model_alias", "exact");
-    assert_int_equal(count_open(&s), 1);
+    assert_int_equal(served_count_open(&s), 1);
 }
 
 /* A request has to name one of the models. */
@@ -126,7 +119,7 @@ TEST(test_names)
                "error", "keep_alive: expected seconds or a duration such as \"5m\"");
     check_name(server_post(&s, "/api/generate", "{'model': 'exact', 'keep_alive': 1e300}", 400),
                "error", "keep_alive: expected seconds or a duration such as \"5m\"");
-    assert_int_equal(count_open(&s), 0);
+    assert_int_equal(served_count_open(&s), 0);
 }
 
 /* Begins a request for the answer that `run` gave with a seed. */
@@ -197,7 +190,7 @@ TEST(test_answers)
         long before, grown = 8192;
 
         alternate(&s, IS_SANITIZED ? 1 : 5);
-        assert_int_equal(count_open(&s), i + 1);
+        assert_int_equal(served_count_open(&s), i + 1);
         /* The allocator may need more once, for threads that meet, but not again and again. */
         for (int k = 0; k < 4 && grown >= 8192; k++) {
             before = close_all(&s);
@@ -222,7 +215,7 @@ TEST(test_keep_alive)
 
     do { /* on a busy machine its time may be over before it is seen */
         check_name(generate(&s, "exact", ""), "done_reason", "load");
-    } while (count_open(&s) != 1);
+    } while (served_count_open(&s) != 1);
     await_open(&s, 0);
     check_name(generate(&s, "exact", ", 'keep_alive': -1"), "done_reason", "load");
     check_name(generate(&s, "coarse:latest", ", 'keep_alive': '1h'"), "done_reason", "load");
@@ -232,7 +225,7 @@ TEST(test_keep_alive)
     assert_string_equal(json_text(json, "models.1.expires_at"), "2262-01-01T00:00:00Z");
     assert_string_not_equal(json_text(json, "models.0.expires_at"), "2262-01-01T00:00:00Z");
     check_name(generate(&s, "exact", ", 'keep_alive': 0"), "done_reason", "unload");
-    assert_int_equal(count_open(&s), 1);
+    assert_int_equal(served_count_open(&s), 1);
     generate(&s, "coarse", ", 'prompt': 'a', 'options': {'num_predict': 1}, 'keep_alive': '0s'");
     await_open(&s, 0);
 }
@@ -242,12 +235,12 @@ TEST(test_single)
 {
     struct server s = server_start(files[0], NULL);
 
-    assert_int_equal(count_open(&s), 1);
+    assert_int_equal(served_count_open(&s), 1);
     server_post(&s, "/api/generate", "{'keep_alive': 0}", 200);
-    assert_int_equal(count_open(&s), 0);
+    assert_int_equal(served_count_open(&s), 0);
     server_get(&s, "/slots", 200);
     server_post(&s, "/v1/completions", "{'prompt': 'a', 'max_tokens': 1}", 200);
-    assert_int_equal(count_open(&s), 1);
+    assert_int_equal(served_count_open(&s), 1);
 }
 
 /* A file that is replaced is described as it is after its model was opened again. */

@@ -165,3 +165,17 @@ char *served_run(const char *packed, const char *options)
     text[size - 1] = '\0';
     return text;
 }
+
+long served_metric(const struct server *s, const char *name)
+{
+    struct http_reply r = server_request(s, "GET", "/metrics", NULL);
+    const char *at = strstr(r.body, keep_format("\n%s ", name));
+
+    assert_non_null(at);
+    return atol(strchr(at, ' '));
+}
+
+size_t served_count_open(const struct server *s)
+{
+    return sp_json_len(json_at(server_get(s, "/api/ps", 200), "models"));
+}

@@ -32,6 +32,10 @@ extern const char served_tool_template[];
 struct sp_json *served_get(const char *path);
 struct sp_json *served_post(const char *path, const char *body);
 
+/* Return the memory that a metric states, and the number of open models. */
+long served_metric(const struct server *s, const char *name);
+size_t served_count_open(const struct server *s);
+
 /* Returns the value at a path of members and elements such as "a.0.b"; NULL if it does not exist.
  */
 const struct sp_json *json_at(const struct sp_json *json, const char *path);
