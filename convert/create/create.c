@@ -186,8 +186,7 @@ static enum sp_status open_head(struct sp_create_job *job, const struct sp_creat
     if ((st != SP_E_UNSUPPORTED && st != SP_E_INPUT) || options->draft_type != SP_DTYPE_NONE)
         return sp_fail_as(err, &why);
     job->has_draft = false;
-    return sp_warn(&job->warnings, err, "%s: the built-in prediction head is left out: %s",
-                   job->target.path, why.text);
+    return sp_warn(&job->warnings, err, "the built-in prediction head is left out: %s", why.text);
 }
 
 static enum sp_status open_sources(struct sp_create_job *job, const struct sp_modelfile *file,
