@@ -81,7 +81,7 @@ static void reset(void)
     check(sp_settings_set(&settings, "dry_sequence_breakers", ".", &err), &err);
     if (loaded.session == NULL || loaded.backend.n_context != 64)
         check(sp_loaded_model_set_context(&loaded, 64, &err), &err);
-    c->thinking = (struct sp_thinking){SP_THINK_DEFAULT};
+    c->thinking = (struct sp_thinking){.mode = SP_THINK_DEFAULT};
     sp_conversation_clear(c);
     check(sp_conversation_set_system(c, "Be brief.", &err), &err);
     check(sp_conversation_add_user(c, "What is 7 plus 8?", 17, &err), &err);

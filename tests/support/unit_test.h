@@ -41,9 +41,9 @@ extern struct sp_err *const why;
 #define assert_case_ok(name, call) unit_check_ok((int)(call), name, __FILE__, __LINE__)
 /* A call that must return this status, where *why contains the text, or is equal to it. */
 #define assert_fails(call, status, part)                                                           \
-    unit_check_failure((int)(call), status, part, false, __FILE__, __LINE__)
+    unit_check_failure((int)(call), (int)(status), part, false, __FILE__, __LINE__)
 #define assert_fails_as(call, status, sentence)                                                    \
-    unit_check_failure((int)(call), status, sentence, true, __FILE__, __LINE__)
+    unit_check_failure((int)(call), (int)(status), sentence, true, __FILE__, __LINE__)
 
 void unit_check_ok(int status, const char *what, const char *file, int line);
 void unit_check_failure(int found, int status, const char *text, bool whole, const char *file,
