@@ -148,6 +148,12 @@ static enum sp_status find_scales(struct sp_weight_match *m, struct sp_weight *w
     }
     w->zeros = sp_match_find(m, name, base, "_zero_point");
     w->index = sp_match_find(m, name, base, "_g_idx");
+    if (m->stated->has_zeros && w->zeros == NULL)
+        return sp_match_need(&w->zeros, m, w->codes.tensor, base, "their zero points",
+                             "_zero_point");
+    if (m->stated->has_index && w->index == NULL)
+        return sp_match_need(&w->index, m, w->codes.tensor, base, "the groups of its columns",
+                             "_g_idx");
     if (w->scales == NULL) w->scales = inverse;
     if (w->scales == NULL && sp_name_ends_with(name, ".weight", &stem))
         w->scales = sp_match_find(m, name, stem, ".scale");

@@ -113,6 +113,7 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
     const char *sparsity = "dense";
     enum sp_status st;
 
+    out->has_zeros = out->has_index = sp_json_len(groups) > 0;
     if ((st = check_format(q, err))) return st;
     st = sp_json_get_string(sp_json_get(q, "sparsity_config"), "format", &sparsity, err);
     if (st) return st;
@@ -124,7 +125,12 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
         if ((st = check_transform(it.value, it.key, err))) return st;
     for (struct sp_json_iter it = {0}; sp_json_next(groups, &it);) {
         const struct sp_json *weights = sp_json_get(it.value, "weights");
+        bool symmetric = true;
+        const char *order = sp_json_get_text(weights, "actorder");
         if ((st = check_format(it.value, err))) return st;
+        if ((st = sp_json_get_bool(weights, "symmetric", &symmetric, err))) return st;
+        if (symmetric) out->has_zeros = false;
+        if (order == NULL || strcmp(order, "group") != 0) out->has_index = false;
         if ((st = read_group(out, weights, "group_size", err))) return st;
         if ((st = read_block(out, weights, "block_structure", err))) return st;
     }

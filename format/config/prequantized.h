@@ -34,9 +34,11 @@ struct sp_prequantized {
     enum sp_quant_layout layout;
     struct sp_tile tiles[SP_MAX_TILES];
     size_t n_tiles;
-    unsigned bits;              /* GPTQ: of a code where the shapes leave it open */
-    bool zeros_less_one;        /* GPTQ: stored zero points are one less than the real ones */
-    bool scales_divide;         /* BitNet: codes are divided by their scale */
+    unsigned bits;       /* GPTQ: of a code where the shapes leave it open */
+    bool zeros_less_one; /* GPTQ: stored zero points are one less than the real ones */
+    bool scales_divide;  /* BitNet: codes are divided by their scale */
+    /* compressed-tensors: all groups state zero points, and an index of groups by column. */
+    bool has_zeros, has_index;
     const struct sp_json *json; /* MLX: the object that holds the overrides; borrowed */
 };
 

@@ -157,6 +157,7 @@ static const struct {
     {"bnb_nf4_nested", ".nested_absmax", ".nested_absmay", NULL, 0, "without its part"},
     {"bnb_int8", ".SCB", ".SCC", NULL, 0, "without their scales"},
     {"bitnet_bitlinear", "weight_scale", "weight_scala", NULL, 0, "without its scale"},
+    {"ct_int4_actorder", "_g_idx", "_g_idy", NULL, 0, "without the groups of its columns"},
     {"ct_int4_actorder", NULL, NULL, "g_idx", 4, "column 0 is in group 4, and there are 4 groups"},
 };
 
@@ -239,3 +240,21 @@ static int begin_all(void **state)
 }
 
 GROUP_FIXTURE(begin_all, scratch_teardown);
+
+/* The config states zero points, and the file has none. */
+TEST(stated_zeros_are_needed)
+{
+    size_t size;
+    char *config = scratch_read(FOLDER "ct_int8_packed.json", &size);
+    char *at = strstr(config, "\"symmetric\": true");
+    struct opened o = {0};
+
+    assert_non_null(at);
+    memcpy(at, "\"symmetric\":false", 17);
+    o.config = golden_json(scratch_write("config.json", config, size));
+    assert_ok(sp_prequantized_parse(&o.stated, o.config, why));
+    assert_ok(sp_safetensors_open(&o.checkpoint, FOLDER "ct_int8_packed.safetensors", NULL, why));
+    assert_fails(sp_quantized_weights_open(&o.weights, o.checkpoint, &o.stated, why), SP_E_INPUT,
+                 "without their zero points \"model.layers.0.");
+    close_case(&o);
+}
