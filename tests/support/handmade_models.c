@@ -168,7 +168,7 @@ static void head(struct writer *w, const struct handmade_options *how)
     if (how->unknown) vector(w, "mtp.", "unknown.weight", H, 0, varied);
 }
 
-/* Writes the file under construction, or `text` if w is NULL. */
+/* Writes a text, or the file under construction if `text` is NULL. */
 static void write_file(const char *folder, const char *name, const struct writer *w,
                        const char *text)
 {
@@ -176,7 +176,7 @@ static void write_file(const char *folder, const char *name, const struct writer
 
     FILE *f = fopen(keep_format("%s/%s", folder, name), "wb");
     assert_non_null(f);
-    if (w == NULL) {
+    if (text) {
         fputs(text, f);
     } else {
         sp_put64(size, w->n_header);
