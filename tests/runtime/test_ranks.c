@@ -523,7 +523,7 @@ TEST(large_passes_are_refused)
     ranks = open_backend(&two, 2);
     ranks->transport->max_size = 1 << 20;
     assert_int_equal(sp_kv_open(&kv, two.remote, &options, &err), SP_E_UNSUPPORTED);
-    assert_string_equal(err.text, "2 ranks: a pass of 1000 rows has messages of up to 1610112 "
+    assert_string_equal(err.text, "2 ranks: a pass of 1000 rows has messages of up to 1610240 "
                                   "bytes, expected at most 1048576");
     options.max_rows = 500;
     assert_int_equal(sp_kv_open(&kv, two.remote, &options, &err), SP_OK);
