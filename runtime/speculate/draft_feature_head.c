@@ -199,10 +199,14 @@ enum sp_status sp_feature_head_page(struct sp_drafter *base, struct sp_cache_fil
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
     const bool is_read = sp_cache_file_is_read(file);
-    size_t end = (span + 1) * SP_SPAN, first = smaller(p->n_true, end - 1), n_states = end - first;
+    size_t end = (span + 1) * SP_SPAN, n_states = 0;
     enum sp_status st = SP_OK;
 
-    if (!is_read && (first < p->n_kept || p->n_have < end)) return SP_E_CHECK;
+    if (!is_read) { /* pages are read by several threads, of which one sets the counts */
+        size_t first = smaller(p->n_true, end - 1);
+        if (first < p->n_kept || p->n_have < end) return SP_E_CHECK;
+        n_states = end - first;
+    }
     if (span > 0) st = sp_decoder_transfer(p->base.decoder, file, span - 1, err);
     if (st || (is_read && !resumes)) return st;
     if ((st = sp_decoder_transfer(p->base.decoder, file, span, err)) ||
