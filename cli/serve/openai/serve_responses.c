@@ -1,4 +1,5 @@
-/* OpenAI's Responses API: the settings of a request, and the functions of the API.
+/* OpenAI's Responses API: its requests. Several items of the input may form a message, and
+ * functions have their members beside the type; both become what chat templates take.
  *
  * The server stores nothing between requests: each one carries its whole conversation.
  * https://platform.openai.com/docs/api-reference/responses */
@@ -8,169 +9,308 @@
 
 #include <string.h>
 
-/* ---- the events of a stream ---- */
-
-/* Begins an event, whose members the caller writes; sp_serve_end_event ends it. */
-static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)
-{
-    sp_serve_begin_event(r, type);
-    sp_json_out_u64(&r->out, "sequence_number", r->n_events++);
-    return &r->out;
-}
-
-/* Writes an event that contains the whole response. */
-static void write_response_event(struct sp_serve_response *r, const char *type,
-                                 const struct sp_result *result, const char *sentence)
-{
-    begin_event(r, type);
-    sp_serve_responses_write(r, "response", result, sentence);
-    sp_serve_end_event(r);
-}
-
-/* Writes an event that contains an item. */
-static void write_item_event(struct sp_serve_response *r, const char *type, size_t part,
-                             const char *status, bool partial)
-{
-    sp_json_out_u64(begin_event(r, type), "output_index", part);
-    sp_serve_responses_write_item(r, "item", part, status, partial);
-    sp_serve_end_event(r);
-}
-
-/* The names of the events of a part, and of the index of its only content; NULL for calls, which
- * have no contents. */
-struct names {
-    const char *delta, *done, *text; /* text: the member that holds the text in the `done` event */
-    const char *added, *part_done, *index; /* events and index of the content */
+struct input {
+    const struct sp_json *items; /* JSON array of items */
+    size_t at;                   /* index of the next item */
+    struct sp_json_out *out;
+    struct sp_serve_request *request;
 };
 
-static const struct names *names_of(const struct sp_serve_response *r, size_t part)
+/* Returns the next item; NULL after the last one. */
+static const struct sp_json *next(const struct input *in)
 {
-    static const struct names call = {.delta = "response.function_call_arguments.delta",
-                                      .done = "response.function_call_arguments.done",
-                                      .text = "arguments"},
-                              content = {.delta = "response.output_text.delta",
-                                         .done = "response.output_text.done",
-                                         .text = "text",
-                                         .added = "response.content_part.added",
-                                         .part_done = "response.content_part.done",
-                                         .index = "content_index"},
-                              reasoning = {.delta = "response.reasoning_text.delta",
-                                           .done = "response.reasoning_text.done",
-                                           .text = "text",
-                                           .added = "response.content_part.added",
-                                           .part_done = "response.content_part.done",
-                                           .index = "content_index"},
-                              summary = {.delta = "response.reasoning_summary_text.delta",
-                                         .done = "response.reasoning_summary_text.done",
-                                         .text = "text",
-                                         .added = "response.reasoning_summary_part.added",
-                                         .part_done = "response.reasoning_summary_part.done",
-                                         .index = "summary_index"};
+    return sp_json_at(in->items, in->at);
+}
 
-    switch (r->message->segments[part].kind) {
-    case SP_CHAT_TOOL_CALL:
-        return &call;
-    case SP_CHAT_REASONING:
-        return sp_serve_responses_wants_summary(r) ? &summary : &reasoning;
-    default:
-        return &content;
+/* Returns the type of an item, "message" if the member is absent. */
+static const char *type_of(const struct sp_json *item)
+{
+    const char *type = sp_serve_filled(item, "type");
+
+    return type == NULL && sp_serve_filled(item, "role") != NULL ? "message" : type;
+}
+
+static bool is_of(const struct sp_json *item, const char *type)
+{
+    const char *value = type_of(item);
+
+    return value && strcmp(value, type) == 0;
+}
+
+static bool has_role(const struct sp_json *item, const char *role)
+{
+    const char *value = sp_serve_filled(item, "role");
+
+    return is_of(item, "message") && value && strcmp(value, role) == 0;
+}
+
+/* Appends a string or text parts, separated by an empty line from existing text. */
+static enum sp_status append(struct sp_strbuf *to, const struct sp_json *content,
+                             struct sp_err *err)
+{
+    enum sp_status st = to->len > 0 ? sp_strbuf_append(to, "\n\n", 2, err) : SP_OK;
+
+    return st ? st : sp_serve_join_content(to, content, err);
+}
+
+static void write_text(struct sp_json_out *out, const char *key, const struct sp_strbuf *text)
+{
+    sp_json_out_string(out, key, text->len > 0 ? text->at : "", text->len);
+}
+
+static void write_message(struct sp_json_out *out, const char *role,
+                          const struct sp_strbuf *content)
+{
+    sp_json_out_put(out, "{role:%s", role);
+    write_text(out, "content", content);
+    sp_json_out_end(out, '}');
+}
+
+/* ---- messages to the model ---- */
+
+/* Writes the system message: the instructions and the leading messages of system and developer. */
+static enum sp_status write_system(struct input *in, struct sp_err *err)
+{
+    const struct sp_json *instructions = NULL;
+    struct sp_strbuf text = {0};
+    enum sp_status st =
+        sp_serve_read_kind(&instructions, in->request->body, "instructions", SP_JSON_STRING, err);
+
+    if (!st && instructions != NULL) st = append(&text, instructions, err);
+    while (!st && (has_role(next(in), "system") || has_role(next(in), "developer"))) {
+        if ((st = append(&text, sp_json_get(next(in), "content"), err)))
+            sp_context(err, "input[%zu]", in->at);
+        in->at++;
     }
+    if (!st && text.len > 0) write_message(in->out, "system", &text);
+    sp_strbuf_release(&text);
+    return st;
 }
 
-/* Begins an event of the contents of an item. */
-static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const char *type,
-                                            size_t part)
+static enum sp_status write_input_message(struct input *in, struct sp_err *err)
 {
-    struct sp_json_out *out = begin_event(r, type);
-    const char *index = names_of(r, part)->index;
-    char id[SP_RESPONSES_ID_SIZE];
+    static const char *const roles[] = {"user", "system", "developer"};
+    const struct sp_json *item = next(in);
+    struct sp_strbuf text = {0};
+    enum sp_status st;
 
-    sp_json_out_put(out, "item_id:%s, output_index:%zu", sp_serve_responses_id(id, r, part), part);
-    if (index != NULL) sp_json_out_u64(out, index, 0);
-    return out;
-}
-
-static void write_content_event(struct sp_serve_response *r, const char *type, size_t part,
-                                bool partial)
-{
-    begin_part_event(r, type, part);
-    sp_serve_responses_write_content(r, "part", part, partial);
-    sp_serve_end_event(r);
-}
-
-static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_part *p)
-{
-    size_t part = r->message->n_segments - 1;
-
-    sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", p->text,
-                       p->size);
-    if (p->kind == SP_CHAT_CONTENT) sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
-    sp_serve_end_event(r);
-}
-
-/* Ends the last part that was started. */
-static void end_part(struct sp_serve_response *r, const char *status)
-{
-    size_t part = r->n_started - 1, size;
-    const struct names *names;
-    const char *text;
-
-    if (!r->is_open) return;
-    names = names_of(r, part);
-    text = sp_serve_responses_text(&size, r, part);
-    sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
-    if (r->message->segments[part].kind == SP_CHAT_CONTENT)
-        sp_serve_responses_write_logprobs(r, part);
-    if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL)
-        sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
-    sp_serve_end_event(r);
-    if (names->part_done != NULL) write_content_event(r, names->part_done, part, false);
-    write_item_event(r, "response.output_item.done", part, status, false);
-    r->is_open = false;
-}
-
-/* These functions implement the streams of struct sp_serve_api. */
-static void serve_responses_begin(struct sp_serve_response *r)
-{
-    write_response_event(r, "response.created", NULL, NULL);
-    write_response_event(r, "response.in_progress", NULL, NULL);
-}
-
-/* Sends an event to keep the connection alive: clients close a stream that is silent for long. */
-static void serve_responses_keep_alive(struct sp_serve_response *r)
-{
-    write_response_event(r, "response.in_progress", NULL, NULL);
-}
-
-static void serve_responses_part(struct sp_serve_response *r, const struct sp_chat_part *p)
-{
-    const char *added;
-
-    if (r->message->n_segments > r->n_started) {
-        end_part(r, "completed");
-        r->n_started = r->message->n_segments;
-        r->is_open = true;
-        added = names_of(r, r->n_started - 1)->added;
-        write_item_event(r, "response.output_item.added", r->n_started - 1, "in_progress", true);
-        if (added != NULL) write_content_event(r, added, r->n_started - 1, true);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        if (!has_role(item, roles[i])) continue;
+        st = append(&text, sp_json_get(item, "content"), err);
+        if (!st) write_message(in->out, roles[i], &text);
+        sp_strbuf_release(&text);
+        in->at++;
+        return st;
     }
-    if (p->kind != SP_CHAT_TOOL_CALL_START) write_delta_event(r, p);
-    if (p->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");
+    sp_serve_fault_set(&in->request->fault, "invalid_value", "input[%zu].role", in->at);
+    return sp_fail(err, SP_E_INPUT, "role: expected user, assistant, system or developer");
 }
 
-static void serve_responses_end(struct sp_serve_response *r, const struct sp_result *result)
+static enum sp_status write_output(struct input *in, struct sp_err *err)
 {
-    bool cut = sp_serve_is_truncated(result);
+    const struct sp_json *item = next(in), *output = sp_json_get(item, "output");
+    struct sp_strbuf text = {0};
+    enum sp_status st;
 
-    end_part(r, cut ? "incomplete" : "completed");
-    write_response_event(r, cut ? "response.incomplete" : "response.completed", result, NULL);
+    if (sp_serve_filled(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
+    if (output == NULL) return sp_fail(err, SP_E_INPUT, "has no output");
+    if (!(st = append(&text, output, err))) {
+        sp_json_out_put(in->out, "{role:'tool'");
+        sp_json_out_value(in->out, "tool_call_id", sp_json_get(item, "call_id"));
+        write_text(in->out, "content", &text);
+        sp_json_out_end(in->out, '}');
+    }
+    sp_strbuf_release(&text);
+    in->at++;
+    return st;
 }
 
-static void serve_responses_fail_stream(struct sp_serve_response *r,
-                                        const struct sp_serve_failure *failure)
+/* ---- messages of the model ---- */
+
+/* Appends reasoning from an item's content, from `encrypted_content` of this server or, without
+ * either, from its summary. */
+static enum sp_status append_reasoning(struct sp_strbuf *to, const struct sp_json *item,
+                                       struct sp_err *err)
 {
-    write_response_event(r, "response.failed", NULL, failure->sentence);
+    static const size_t n_tag = sizeof SP_SERVE_REASONING_TAG - 1;
+    const struct sp_json *content = sp_json_get(item, "content");
+    size_t size = 0;
+    const char *encrypted = sp_json_to_string(sp_json_get(item, "encrypted_content"), &size);
+    enum sp_status st;
+
+    if (sp_json_len(content) > 0) return append(to, content, err);
+    if (encrypted && size >= n_tag && memcmp(encrypted, SP_SERVE_REASONING_TAG, n_tag) == 0) {
+        if (to->len > 0 && (st = sp_strbuf_append(to, "\n\n", 2, err))) return st;
+        return sp_strbuf_append(to, encrypted + n_tag, size - n_tag, err);
+    }
+    return append(to, sp_json_get(item, "summary"), err);
 }
+
+static bool is_call(const struct sp_json *item)
+{
+    return is_of(item, "function_call") || is_of(item, "custom_tool_call");
+}
+
+/* Writes a call. That of a custom tool has a text instead of arguments. */
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *item,
+                                 struct sp_err *err)
+{
+    const bool custom = is_of(item, "custom_tool_call");
+    const char *const members[] = {"call_id", "name", custom ? "input" : "arguments"};
+
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (sp_json_kind(sp_json_get(item, members[i])) == SP_JSON_STRING) continue;
+        return sp_fail(err, SP_E_INPUT, "%s has no %s", type_of(item), members[i]);
+    }
+    sp_json_out_put(out, "{type:'function'");
+    sp_json_out_value(out, "id", sp_json_get(item, "call_id"));
+    sp_json_out_begin(out, "function", '{');
+    sp_json_out_value(out, "name", sp_json_get(item, "name"));
+    if (custom) sp_json_out_begin(out, "arguments", '{');
+    sp_json_out_value(out, members[2], sp_json_get(item, members[2]));
+    sp_json_out_put(out, custom ? "}}}" : "}}");
+    return SP_OK;
+}
+
+/* Writes one message from consecutive items of the assistant: reasoning, content, calls. */
+static enum sp_status write_answer(struct input *in, struct sp_err *err)
+{
+    struct sp_strbuf reasoning = {0}, content = {0};
+    enum sp_status st = SP_OK;
+
+    for (; !st && is_of(next(in), "reasoning"); in->at++)
+        st = append_reasoning(&reasoning, next(in), err);
+    if (!st && has_role(next(in), "assistant")) {
+        st = append(&content, sp_json_get(next(in), "content"), err);
+        in->at++;
+    }
+    sp_json_out_put(in->out, "{role:'assistant'");
+    write_text(in->out, "content", &content);
+    write_text(in->out, "reasoning_content", &reasoning);
+    sp_json_out_begin(in->out, "tool_calls", '[');
+    for (; !st && is_call(next(in)); in->at++)
+        st = write_call(in->out, next(in), err);
+    sp_json_out_put(in->out, "]}");
+    sp_strbuf_release(&reasoning);
+    sp_strbuf_release(&content);
+    return st;
+}
+
+/* ---- items ---- */
+
+static enum sp_status write_item(struct input *in, struct sp_err *err)
+{
+    const struct sp_json *item = next(in);
+    const char *type = type_of(item);
+
+    if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is not an object");
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither a type nor a role");
+    if (is_of(item, "reasoning") || is_call(item) || has_role(item, "assistant"))
+        return write_answer(in, err);
+    if (is_of(item, "message")) return write_input_message(in, err);
+    if (is_of(item, "function_call_output") || is_of(item, "custom_tool_call_output"))
+        return write_output(in, err);
+    if (is_of(item, "additional_tools")) {
+        sp_serve_request_leave_out(in->request, type);
+        in->at++;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not supported", type);
+}
+
+/* Writes all items. If one is rejected, the error names its index: the last one that was taken or,
+ * if none was, the next one. */
+static enum sp_status write_items(struct input *in, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    while (!st && in->at < sp_json_len(in->items)) {
+        size_t first = in->at;
+        st = write_item(in, err);
+        if (st) sp_context(err, "input[%zu]", in->at > first ? in->at - 1 : first);
+    }
+    return st;
+}
+
+static enum sp_status write_input(struct sp_json_out *out, struct sp_serve_request *request,
+                                  struct sp_err *err)
+{
+    const struct sp_json *body = request->body, *input = sp_json_get(body, "input");
+    struct input in = {.items = input, .out = out, .request = request};
+    struct sp_strbuf text = {0};
+    enum sp_status st = write_system(&in, err);
+
+    if (st) return st;
+    if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0)
+        return write_items(&in, err);
+    if (sp_json_kind(input) != SP_JSON_STRING) {
+        sp_serve_fault_set(&request->fault, input ? "invalid_type" : "missing_required_parameter",
+                           "input");
+        return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",
+                       input ? "empty or of another type" : "missing");
+    }
+    if (!(st = append(&text, input, err))) write_message(out, "user", &text);
+    sp_strbuf_release(&text);
+    return st;
+}
+
+enum sp_status sp_serve_responses_read_input(struct sp_json **messages,
+                                             struct sp_serve_request *request, struct sp_err *err)
+{
+    struct sp_json_out out = {0};
+    enum sp_status st;
+
+    sp_json_out_begin(&out, NULL, '[');
+    st = write_input(&out, request, err);
+    sp_json_out_end(&out, ']');
+    return sp_json_out_parse(messages, &out, st, err);
+}
+
+bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
+{
+    const struct sp_json *include = sp_json_get(body, "include");
+
+    for (size_t i = 0; i < sp_json_len(include); i++) {
+        const char *text = sp_json_to_string(sp_json_at(include, i), NULL);
+        if (text && strcmp(text, name) == 0) return true;
+    }
+    return false;
+}
+
+/* ---- tools ---- */
+
+/* Writes a function; other tools cannot be offered. */
+static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_request *request,
+                                 const struct sp_json *tool, struct sp_err *err)
+{
+    static const char *const members[] = {"name", "description", "parameters", "strict"};
+    const char *type = sp_json_get_text(tool, "type");
+
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
+    if (strcmp(type, "function") != 0) {
+        sp_serve_request_leave_out(request, type);
+        return SP_OK;
+    }
+    if (sp_json_get_text(tool, "name") == NULL) return sp_fail(err, SP_E_INPUT, "has no name");
+    sp_json_out_put(out, "{type:'function', function:{");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const struct sp_json *value = sp_json_get(tool, members[i]);
+        if (value != NULL) sp_json_out_value(out, members[i], value);
+    }
+    sp_json_out_put(out, "}}");
+    return SP_OK;
+}
+
+enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, struct sp_err *err)
+{
+    enum sp_status st = sp_serve_read_tools(request, write_tool, err);
+
+    if (st) return st;
+    return sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
+                                            err);
+}
+
+/* ---- the whole request ---- */
 
 static const struct sp_request_setting limits[] = {
     {"max_output_tokens", "num_predict"},
@@ -280,7 +420,7 @@ static enum sp_status check_repeated(const struct sp_json *body, struct sp_err *
     return st ? st : sp_json_get_i64(body, "max_tool_calls", 1, INT32_MAX, &n, err);
 }
 
-static enum sp_status read_request(struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_responses_read(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *text = NULL;
     struct sp_json *messages = NULL;
@@ -302,21 +442,3 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
     sp_json_free(messages);
     return st;
 }
-
-static void write_whole(struct sp_serve_response *r, const struct sp_result *result)
-{
-    sp_serve_responses_write(r, NULL, result, NULL);
-    sp_json_out_raw(&r->out, "\n");
-}
-
-const struct sp_serve_api sp_serve_responses = {
-    .stream_type = "text/event-stream",
-    .read = read_request,
-    .begin = serve_responses_begin,
-    .keep_alive = serve_responses_keep_alive,
-    .part = serve_responses_part,
-    .end = serve_responses_end,
-    .whole = write_whole,
-    .fail_stream = serve_responses_fail_stream,
-    .fail = sp_serve_openai_fail,
-};

@@ -1,8 +1,10 @@
-/* Writes a response and the items of its output as JSON. */
+/* OpenAI's Responses API: its responses, the items of their output, and the events of streams. */
 #include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/jobs/serve.h"
 
 #include <string.h>
+
+enum { ID_SIZE = SP_SERVE_ID_SIZE + 24 };
 
 static const char *type_of(const struct sp_chat_segment *part)
 {
@@ -16,23 +18,25 @@ static const char *type_of(const struct sp_chat_segment *part)
     }
 }
 
-const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp_serve_response *r,
-                                  size_t part)
+/* Writes the id of a part of the message, which is an item of the output. Returns `id`. */
+static const char *id_of(char id[ID_SIZE], const struct sp_serve_response *r, size_t part)
 {
     const char *type = type_of(&r->message->segments[part]);
     char base[SP_SERVE_ID_SIZE];
 
     sp_serve_id(base, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
-    snprintf(id, SP_RESPONSES_ID_SIZE, "%s_%zu", base, part);
+    snprintf(id, ID_SIZE, "%s_%zu", base, part);
     return id;
 }
 
-bool sp_serve_responses_wants_summary(const struct sp_serve_response *r)
+/* True if the request asks for a summary of the reasoning, as which the reasoning itself serves. */
+static bool wants_summary(const struct sp_serve_response *r)
 {
     return sp_json_get(sp_json_get(r->request->body, "reasoning"), "summary") != NULL;
 }
 
-const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response *r, size_t part)
+/* Returns the text of a part or, for a call, its arguments. Borrowed from the message. */
+static const char *text_of(size_t *size, const struct sp_serve_response *r, size_t part)
 {
     const struct sp_chat_segment *p = &r->message->segments[part];
 
@@ -45,7 +49,8 @@ const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response
            p->at;
 }
 
-void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
+/* Writes the member "logprobs" with the tokens of a part. */
+static void write_logprobs(struct sp_serve_response *r, size_t part)
 {
     size_t first = 0, n = r->message->segments[part].n_tokens;
 
@@ -57,27 +62,21 @@ void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
     sp_serve_logprobs_write(r, "logprobs", n ? r->all_tokens + first : NULL, n);
 }
 
-void sp_serve_responses_write_content(struct sp_serve_response *r, const char *key, size_t part,
-                                      bool partial)
+/* Writes the only part of an item's content or summary; partial: without its text. */
+static void write_content(struct sp_serve_response *r, const char *key, size_t part, bool partial)
 {
     struct sp_json_out *out = &r->out;
     size_t size;
-    const char *text = sp_serve_responses_text(&size, r, part);
+    const char *text = text_of(&size, r, part);
     bool reasoning = r->message->segments[part].kind == SP_CHAT_REASONING;
 
     sp_json_out_begin(out, key, '{');
-    if (reasoning) {
-        sp_json_out_text(out, "type",
-                         sp_serve_responses_wants_summary(r) ? "summary_text" : "reasoning_text");
-    } else {
+    if (reasoning)
+        sp_json_out_text(out, "type", wants_summary(r) ? "summary_text" : "reasoning_text");
+    else
         sp_json_out_put(out, "type:'output_text', annotations:[]");
-    }
     sp_json_out_string(out, "text", text, partial ? 0 : size);
-    if (reasoning || partial) {
-        sp_json_out_end(out, '}');
-        return;
-    }
-    sp_serve_responses_write_logprobs(r, part);
+    if (!reasoning && !partial) write_logprobs(r, part);
     sp_json_out_end(out, '}');
 }
 
@@ -85,7 +84,7 @@ void sp_serve_responses_write_content(struct sp_serve_response *r, const char *k
 static void write_contents(struct sp_serve_response *r, const char *key, size_t part, bool none)
 {
     sp_json_out_begin(&r->out, key, '[');
-    if (!none) sp_serve_responses_write_content(r, NULL, part, false);
+    if (!none) write_content(r, NULL, part, false);
     sp_json_out_end(&r->out, ']');
 }
 
@@ -94,7 +93,7 @@ static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
     static const char tag[] = SP_SERVE_REASONING_TAG;
     struct sp_strbuf marked = {0};
     size_t size;
-    const char *text = sp_serve_responses_text(&size, r, part);
+    const char *text = text_of(&size, r, part);
 
     if (!sp_strbuf_append(&marked, tag, sizeof tag - 1, NULL) &&
         !sp_strbuf_append(&marked, text, size, NULL))
@@ -102,17 +101,17 @@ static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
     sp_strbuf_release(&marked);
 }
 
-void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key, size_t part,
-                                   const char *status, bool partial)
+/* Writes an item; partial: without its content. */
+static void write_item(struct sp_serve_response *r, const char *key, size_t part,
+                       const char *status, bool partial)
 {
     const struct sp_chat_segment *p = &r->message->segments[part];
-    bool summary = sp_serve_responses_wants_summary(r);
+    bool summary = wants_summary(r);
     struct sp_json_out *out = &r->out;
-    char id[SP_RESPONSES_ID_SIZE];
+    char id[ID_SIZE];
 
     sp_json_out_begin(out, key, '{');
-    sp_json_out_put(out, "id:%s, type:%s, status:%s", sp_serve_responses_id(id, r, part),
-                    type_of(p), status);
+    sp_json_out_put(out, "id:%s, type:%s, status:%s", id_of(id, r, part), type_of(p), status);
     if (p->kind == SP_CHAT_TOOL_CALL) {
         const struct sp_chat_call *call = &r->message->calls[p->at];
         sp_json_out_put(out, "call_id:%s, name:%s", call->id, call->name);
@@ -225,8 +224,9 @@ static void write_end(struct sp_json_out *out, const char *status)
         sp_json_out_text(out, "incomplete_details", NULL);
 }
 
-void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
-                              const struct sp_result *result, const char *sentence)
+/* Writes the response object; result NULL: it is in progress or, with a sentence, has failed. */
+static void write_response(struct sp_serve_response *r, const char *key,
+                           const struct sp_result *result, const char *sentence)
 {
     bool whole = result != NULL && !sp_serve_is_truncated(result);
     const char *status = whole ? "completed" : result ? "incomplete" : "in_progress";
@@ -248,7 +248,7 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
     sp_json_out_begin(out, "output", '[');
     for (size_t i = 0; i < r->message->n_segments; i++) {
         bool cut = !whole && i + 1 == r->message->n_segments; /* the last item of a cut answer */
-        sp_serve_responses_write_item(r, NULL, i, cut ? "incomplete" : "completed", false);
+        write_item(r, NULL, i, cut ? "incomplete" : "completed", false);
     }
     sp_json_out_end(out, ']');
     write_request(r);
@@ -258,3 +258,182 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
         sp_json_out_text(out, "usage", NULL);
     sp_json_out_end(out, '}');
 }
+
+/* ---- the events of a stream ---- */
+
+/* Begins an event, whose members the caller writes; sp_serve_end_event ends it. */
+static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)
+{
+    sp_serve_begin_event(r, type);
+    sp_json_out_u64(&r->out, "sequence_number", r->n_events++);
+    return &r->out;
+}
+
+/* Writes an event that contains the whole response. */
+static void write_response_event(struct sp_serve_response *r, const char *type,
+                                 const struct sp_result *result, const char *sentence)
+{
+    begin_event(r, type);
+    write_response(r, "response", result, sentence);
+    sp_serve_end_event(r);
+}
+
+/* Writes an event that contains an item. */
+static void write_item_event(struct sp_serve_response *r, const char *type, size_t part,
+                             const char *status, bool partial)
+{
+    sp_json_out_u64(begin_event(r, type), "output_index", part);
+    write_item(r, "item", part, status, partial);
+    sp_serve_end_event(r);
+}
+
+/* The names of the events of a part, and of the index of its only content; NULL for calls, which
+ * have no contents. */
+struct names {
+    const char *delta, *done, *text; /* text: the member that holds the text in the `done` event */
+    const char *added, *part_done, *index; /* events and index of the content */
+};
+
+static const struct names *names_of(const struct sp_serve_response *r, size_t part)
+{
+    static const struct names call = {.delta = "response.function_call_arguments.delta",
+                                      .done = "response.function_call_arguments.done",
+                                      .text = "arguments"},
+                              content = {.delta = "response.output_text.delta",
+                                         .done = "response.output_text.done",
+                                         .text = "text",
+                                         .added = "response.content_part.added",
+                                         .part_done = "response.content_part.done",
+                                         .index = "content_index"},
+                              reasoning = {.delta = "response.reasoning_text.delta",
+                                           .done = "response.reasoning_text.done",
+                                           .text = "text",
+                                           .added = "response.content_part.added",
+                                           .part_done = "response.content_part.done",
+                                           .index = "content_index"},
+                              summary = {.delta = "response.reasoning_summary_text.delta",
+                                         .done = "response.reasoning_summary_text.done",
+                                         .text = "text",
+                                         .added = "response.reasoning_summary_part.added",
+                                         .part_done = "response.reasoning_summary_part.done",
+                                         .index = "summary_index"};
+
+    switch (r->message->segments[part].kind) {
+    case SP_CHAT_TOOL_CALL:
+        return &call;
+    case SP_CHAT_REASONING:
+        return wants_summary(r) ? &summary : &reasoning;
+    default:
+        return &content;
+    }
+}
+
+/* Begins an event of the contents of an item. */
+static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const char *type,
+                                            size_t part)
+{
+    struct sp_json_out *out = begin_event(r, type);
+    const char *index = names_of(r, part)->index;
+    char id[ID_SIZE];
+
+    sp_json_out_put(out, "item_id:%s, output_index:%zu", id_of(id, r, part), part);
+    if (index != NULL) sp_json_out_u64(out, index, 0);
+    return out;
+}
+
+static void write_content_event(struct sp_serve_response *r, const char *type, size_t part,
+                                bool partial)
+{
+    begin_part_event(r, type, part);
+    write_content(r, "part", part, partial);
+    sp_serve_end_event(r);
+}
+
+static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_part *p)
+{
+    size_t part = r->message->n_segments - 1;
+
+    sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", p->text,
+                       p->size);
+    if (p->kind == SP_CHAT_CONTENT) sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
+    sp_serve_end_event(r);
+}
+
+/* Ends the last part that was started. */
+static void end_part(struct sp_serve_response *r, const char *status)
+{
+    size_t part = r->n_started - 1, size;
+    const struct names *names;
+    const char *text;
+
+    if (!r->is_open) return;
+    names = names_of(r, part);
+    text = text_of(&size, r, part);
+    sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
+    if (r->message->segments[part].kind == SP_CHAT_CONTENT) write_logprobs(r, part);
+    if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL)
+        sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
+    sp_serve_end_event(r);
+    if (names->part_done != NULL) write_content_event(r, names->part_done, part, false);
+    write_item_event(r, "response.output_item.done", part, status, false);
+    r->is_open = false;
+}
+
+static void begin(struct sp_serve_response *r)
+{
+    write_response_event(r, "response.created", NULL, NULL);
+    write_response_event(r, "response.in_progress", NULL, NULL);
+}
+
+/* Sends an event to keep the connection alive: clients close a stream that is silent for long. */
+static void keep_alive(struct sp_serve_response *r)
+{
+    write_response_event(r, "response.in_progress", NULL, NULL);
+}
+
+static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p)
+{
+    const char *added;
+
+    if (r->message->n_segments > r->n_started) {
+        end_part(r, "completed");
+        r->n_started = r->message->n_segments;
+        r->is_open = true;
+        added = names_of(r, r->n_started - 1)->added;
+        write_item_event(r, "response.output_item.added", r->n_started - 1, "in_progress", true);
+        if (added != NULL) write_content_event(r, added, r->n_started - 1, true);
+    }
+    if (p->kind != SP_CHAT_TOOL_CALL_START) write_delta_event(r, p);
+    if (p->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");
+}
+
+static void end(struct sp_serve_response *r, const struct sp_result *result)
+{
+    bool cut = sp_serve_is_truncated(result);
+
+    end_part(r, cut ? "incomplete" : "completed");
+    write_response_event(r, cut ? "response.incomplete" : "response.completed", result, NULL);
+}
+
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
+{
+    write_response_event(r, "response.failed", NULL, failure->sentence);
+}
+
+static void write_whole(struct sp_serve_response *r, const struct sp_result *result)
+{
+    write_response(r, NULL, result, NULL);
+    sp_json_out_raw(&r->out, "\n");
+}
+
+const struct sp_serve_api sp_serve_responses = {
+    .stream_type = "text/event-stream",
+    .read = sp_serve_responses_read,
+    .begin = begin,
+    .keep_alive = keep_alive,
+    .part = write_part,
+    .end = end,
+    .whole = write_whole,
+    .fail_stream = fail_stream,
+    .fail = sp_serve_openai_fail,
+};
