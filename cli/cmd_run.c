@@ -1,6 +1,5 @@
 /* spectool run: generates an answer to one prompt, or runs an interactive session. */
 #include "cli/chat/drafting_cache.h"
-#include "cli/chat/batch.h"
 #include "cli/commands.h"
 #include "cli/chat/request_settings.h"
 #include "cli/chat/loaded_model.h"
@@ -8,7 +7,7 @@
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/serve/serve_batch.h"
+#include "cli/serve/batch.h"
 #include "cli/base/settings_opts.h"
 #include "cli/packed_checkpoint.h"
 #include "format/base/clock.h"
@@ -292,21 +291,12 @@ static enum sp_status run_batch(struct sp_loaded_model *m, const struct options 
                                 struct sp_err *err)
 {
     struct sp_batch_options batch = {.n_sessions = (size_t)o->sessions,
-                                     .api = {.answer = sp_serve_batch_answer},
+                                     .refused = option_of_prompts(o),
                                      .output = o->output,
                                      .quiet = o->quiet};
-    struct sp_serve_batch *requests = NULL;
-    enum sp_status st;
+    enum sp_status st = read_part(&batch.part, &batch.n_parts, o->part, err);
 
-    if ((st = read_part(&batch.part, &batch.n_parts, o->part, err))) return st;
-    if ((st = sp_session_pool_new(&batch.sessions, m->session, batch.n_sessions, err))) return st;
-    st = sp_serve_batch_open(&requests, m, batch.sessions, batch.n_sessions, option_of_prompts(o),
-                             err);
-    batch.api.context = requests;
-    if (!st) st = sp_batch(m, &batch, err);
-    sp_serve_batch_close(requests);
-    sp_session_pool_free(batch.sessions);
-    return st;
+    return st ? st : sp_batch(m, &batch, err);
 }
 
 /* True if reasoning is hidden: with --format and output to a file or pipe only the formatted
@@ -435,6 +425,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .show_draft = o->show_draft,
                   .hide_reasoning = o->hide_thinking || hides_reasoning(o),
                   .verbose = o->verbose,
+                  .rounds = !o->batch || o->verbose,
                   .session = session,
                   .wrap = !o->no_word_wrap && (session || !(o->raw || o->format)),
                   .quiet = o->quiet,

@@ -59,8 +59,7 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
         s->prompt_at = sp_seconds();
         s->n_reused = done;
     }
-    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->last_object_file)
-        draw_progress(s, done, total);
+    if (total >= LONG_PROMPT && sp_out_is_screen(stderr)) draw_progress(s, done, total);
     return sp_signals_caught();
 }
 
@@ -114,7 +113,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
     struct stream *s = context;
 
     if (size == 0) return sp_signals_caught();
-    if (s->separate || s->style->last_object_file) return sp_signals_caught();
+    if (s->separate) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
         sp_json_out_begin(&out, NULL, '{');
@@ -140,7 +139,7 @@ static void note_loop(struct stream *s)
 /* Watches a greedy answer for a loop. On a terminal the note waits for the end of the answer. */
 static void watch_for_loop(struct stream *s, uint32_t id)
 {
-    bool mute = s->style->quiet || s->style->reported_loop || s->style->last_object_file;
+    bool mute = s->style->quiet || s->style->reported_loop;
 
     if (mute || !s->greedy || !sp_repetition_add(&s->repetition, id)) return;
     if (!sp_out_is_terminal(stdout) || !sp_out_is_terminal(stderr)) note_loop(s);
@@ -164,7 +163,7 @@ static int show_token(void *context, const struct sp_token *token)
         s->last = '0';
         return flush(s);
     }
-    if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
+    if (!s->style->json) return sp_signals_caught();
     sp_json_out_put(&out, "{id:%u, drafted:%d", token->id, token->drafted);
     if (s->logprobs) sp_json_out_double(&out, "logprob", (double)token->logprob);
     if (token->n_top > 0) {
@@ -177,61 +176,6 @@ static int show_token(void *context, const struct sp_token *token)
     }
     sp_json_out_end_line(&out);
     return sp_signals_caught();
-}
-
-static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt *prompt,
-                                  struct sp_err *err)
-{
-    const struct sp_chat_reader_options options = {
-        .size = sizeof options, .part = show_part, .context = s};
-
-    s->separate = !s->style->json &&
-                  (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
-    return sp_chat_reader_open(&s->reader, prompt, &options, err);
-}
-
-enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
-                                 struct sp_session *session, const struct sp_request *request,
-                                 const struct sp_chat_prompt *prompt,
-                                 struct sp_console_style *style, struct sp_err *err)
-{
-    struct stream stream = {
-        .style = style,
-        .logprobs = request->logprobs,
-        .started = style->started > 0 ? style->started : sp_seconds(),
-        .greedy = request->sampling == NULL || request->sampling->temperature <= 0,
-        .last = '\n',
-    };
-    struct sp_request r = *request;
-    enum sp_status st;
-
-    if (r.max_tokens == 0 && !style->quiet && !style->session && !style->last_object_file &&
-        !(sp_out_is_terminal(stdout) && sp_out_is_terminal(stderr)))
-        stream.n_left = LONG_ANSWER;
-    if (style->wrap && !style->show_draft && sp_out_is_screen(stdout))
-        sp_word_wrap_begin(&stream.wrap, stdout);
-    if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
-    *reader = stream.reader;
-    r.digest = request->digest || style->digest;
-    r.context = &stream;
-    r.prompt_progress = show_prompt_progress;
-    r.token = show_token;
-    r.text = show_text;
-    r.reader = stream.reader;
-    st = sp_session_generate(session, &r, result, err);
-    if (!st && stream.write_errno)
-        st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(stream.write_errno));
-    dim(&stream, false);
-    color(&stream, false);
-    if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
-    /* On a terminal a line end is added only if the answer lacks one; elsewhere one is always added
-     * to a complete answer, so that a program gets the exact text by dropping the last byte. */
-    if (!style->json && (stream.last != '\n' || (st == SP_OK && !sp_out_is_terminal(stdout))))
-        putchar('\n');
-    fflush(stdout);
-    if (stream.repetition.period > 0 && !style->reported_loop) note_loop(&stream);
-    style->first_token_seconds = stream.first_token > 0 ? stream.first_token - stream.started : 0;
-    return st;
 }
 
 static double share(size_t part, size_t all)
@@ -272,33 +216,30 @@ static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r,
     sp_json_out_end(out, ']');
 }
 
-static void report_json(const struct sp_result *r, const struct sp_chat_reader *reader,
-                        const struct sp_package_info *info, const struct sp_sampling *sampling,
-                        const struct sp_console_style *style)
+void sp_console_write_json(struct sp_json_out *out, const struct sp_result *r,
+                           const struct sp_chat_answer *answer, const struct sp_package_info *info,
+                           uint64_t seed, const struct sp_console_style *style)
 {
-    struct sp_json_out out = {.file = style->last_object_file ? style->last_object_file : stdout};
-    struct sp_chat_answer answer = {.size = sizeof answer};
     char digest[17];
 
-    sp_json_out_begin(&out, NULL, '{');
-    if (style->custom_id) sp_json_out_text(&out, "custom_id", style->custom_id);
-    sp_ids_to_json(&out, "ids", r->ids, r->n_ids);
+    sp_json_out_begin(out, NULL, '{');
+    if (style->custom_id) sp_json_out_text(out, "custom_id", style->custom_id);
+    sp_ids_to_json(out, "ids", r->ids, r->n_ids);
     if (r->text)
-        sp_json_out_string(&out, "text", r->text, r->text_size);
+        sp_json_out_string(out, "text", r->text, r->text_size);
     else
-        sp_json_out_text(&out, "text", NULL);
-    if (reader != NULL) {
-        sp_chat_reader_answer(reader, &answer);
-        sp_json_out_string(&out, "content", answer.content.at, answer.content.len);
-        sp_json_out_string(&out, "thinking", answer.reasoning.at, answer.reasoning.len);
+        sp_json_out_text(out, "text", NULL);
+    if (answer != NULL) {
+        sp_json_out_string(out, "content", answer->content.at, answer->content.len);
+        sp_json_out_string(out, "thinking", answer->reasoning.at, answer->reasoning.len);
     }
-    sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
-    if (style->verbose || style->last_object_file == NULL) rounds_to_json(&out, r, style);
+    sp_json_out_text(out, "stop", sp_stop_name(r->stop));
+    if (style->rounds) rounds_to_json(out, r, style);
     if (style->digest) {
         snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
-        sp_json_out_text(&out, "logits_xxh3", digest);
+        sp_json_out_text(out, "logits_xxh3", digest);
     }
-    sp_json_out_put(&out,
+    sp_json_out_put(out,
                     "prompt_tokens:%zu, reused_tokens:%zu, guessed:%zu, drafted:%zu, "
                     "accepted:%zu, lookup_drafted:%zu, lookup_accepted:%zu, forced_drafted:%zu, "
                     "forced_accepted:%zu, all_accepted:%zu, mismatches:%zu, acceptance:%g, "
@@ -308,17 +249,16 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
                     r->all_accepted, r->mismatches, share(r->accepted, r->drafted),
                     tokens_per_pass(r));
     for (size_t i = 0; i < r->n_draft_positions; i++) {
-        sp_json_out_double(&out, NULL,
+        sp_json_out_double(out, NULL,
                            share(r->draft_positions[i].accepted, r->draft_positions[i].tried));
     }
-    sp_json_out_put(&out,
+    sp_json_out_put(out,
                     "], prompt_seconds:%g, first_token_seconds:%g, draft_seconds:%g, "
                     "verify_seconds:%g, plain_seconds:%g, plain_rounds:%zu, plain_step_seconds:%g, "
                     "speed_up:%g, seed:%zu, kernels:%s, threads:%u, draft:%s}\n",
                     r->prompt_seconds, style->first_token_seconds, r->draft_seconds,
                     r->verify_seconds, r->plain_seconds, r->plain_rounds, r->plain_step_seconds,
-                    r->speed_up, (size_t)sampling->seed, info->kernels, info->n_threads,
-                    info->draft);
+                    r->speed_up, (size_t)seed, info->kernels, info->n_threads, info->draft);
 }
 
 static bool uses_ngrams(const struct sp_package_info *info)
@@ -473,16 +413,77 @@ static void report_text(const struct sp_result *r, const struct sp_package_info 
     free(text);
 }
 
-void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
-                       const struct sp_package_info *info, const struct sp_sampling *sampling,
-                       struct sp_console_style *style)
+/* Prints the figures to stderr, or the last JSON object to stdout. reader: may be NULL */
+static void report(const struct sp_result *result, const struct sp_chat_reader *reader,
+                   const struct sp_package_info *info, uint64_t seed,
+                   struct sp_console_style *style)
 {
+    struct sp_json_out out = {.file = stdout};
+    struct sp_chat_answer answer = {.size = sizeof answer};
+
+    if (reader) sp_chat_reader_answer(reader, &answer);
     if (style->json)
-        report_json(result, reader, info, sampling, style);
-    else if (style->quiet)
-        return;
-    else
+        sp_console_write_json(&out, result, reader ? &answer : NULL, info, seed, style);
+    else if (!style->quiet)
         report_text(result, info, style);
-    if (!style->reported_useless && !style->quiet && !style->last_object_file)
+    if (!style->reported_useless && !style->quiet)
         style->reported_useless = report_useless(result, info);
+}
+
+/* ---- an answer ---- */
+
+static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt *prompt,
+                                  struct sp_err *err)
+{
+    const struct sp_chat_reader_options options = {
+        .size = sizeof options, .part = show_part, .context = s};
+
+    s->separate = !s->style->json &&
+                  (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
+    return sp_chat_reader_open(&s->reader, prompt, &options, err);
+}
+
+enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
+                                 struct sp_session *session, const struct sp_request *request,
+                                 const struct sp_chat_prompt *prompt,
+                                 const struct sp_package_info *info, struct sp_console_style *style,
+                                 struct sp_err *err)
+{
+    struct stream stream = {
+        .style = style,
+        .logprobs = request->logprobs,
+        .started = style->started > 0 ? style->started : sp_seconds(),
+        .greedy = request->sampling == NULL || request->sampling->temperature <= 0,
+        .last = '\n',
+    };
+    struct sp_request r = *request;
+    enum sp_status st;
+
+    if (r.max_tokens == 0 && !style->quiet && !style->session &&
+        !(sp_out_is_terminal(stdout) && sp_out_is_terminal(stderr)))
+        stream.n_left = LONG_ANSWER;
+    if (style->wrap && !style->show_draft && sp_out_is_screen(stdout))
+        sp_word_wrap_begin(&stream.wrap, stdout);
+    if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
+    *reader = stream.reader;
+    r.context = &stream;
+    r.prompt_progress = show_prompt_progress;
+    r.token = show_token;
+    r.text = show_text;
+    r.reader = stream.reader;
+    st = sp_session_generate(session, &r, result, err);
+    if (!st && stream.write_errno)
+        st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(stream.write_errno));
+    dim(&stream, false);
+    color(&stream, false);
+    if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
+    /* On a terminal a line end is added only if the answer lacks one; elsewhere one is always added
+     * to a complete answer, so that a program gets the exact text by dropping the last byte. */
+    if (!style->json && (stream.last != '\n' || (st == SP_OK && !sp_out_is_terminal(stdout))))
+        putchar('\n');
+    fflush(stdout);
+    if (stream.repetition.period > 0 && !style->reported_loop) note_loop(&stream);
+    style->first_token_seconds = stream.first_token > 0 ? stream.first_token - stream.started : 0;
+    if (!st) report(result, stream.reader, info, request->sampling->seed, style);
+    return st;
 }

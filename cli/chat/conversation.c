@@ -153,40 +153,26 @@ bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
     return c->chat_info.has_reasoning && !info.content_only;
 }
 
-/* Makes c->rendered and c->prompt from a request with the whole conversation. */
-static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_request *request,
-                                  struct sp_err *err)
+/* Makes c->rendered and c->prompt of the whole conversation. */
+static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
 {
     struct sp_chat_prompt_info info = {.size = sizeof info};
     uint32_t stop_ids[SP_MAX_STOPS];
+    struct sp_chat_request request = {
+        .size = sizeof request,
+        .is_think_set = c->thinking.mode != SP_THINK_DEFAULT,
+        .think = c->thinking.mode == SP_THINK_ON,
+        .think_level = *c->thinking.level ? c->thinking.level : NULL,
+        .now = &c->now,
+        .response_format = c->response_format,
+        .ignore_eos = c->ignore_eos,
+        .end_ids = stop_ids,
+    };
+    struct sp_chat_message *messages = NULL;
     enum sp_status st;
 
     sp_chat_prompt_close(c->rendered);
     c->rendered = NULL;
-    request->size = sizeof *request;
-    request->is_think_set = c->thinking.mode != SP_THINK_DEFAULT;
-    request->think = c->thinking.mode == SP_THINK_ON;
-    request->think_level = *c->thinking.level ? c->thinking.level : NULL;
-    request->now = &c->now;
-    request->response_format = c->response_format;
-    request->ignore_eos = c->ignore_eos;
-    request->end_ids = stop_ids;
-    if (c->settings) {
-        request->n_end_ids = sp_prompt_stop_ids(stop_ids, c->package, c->settings);
-        sp_prompt_limit_reasoning(request, c->settings);
-    }
-    if ((st = sp_chat_prompt_open(&c->rendered, c->chat, request, err))) return st;
-    sp_chat_prompt_describe(c->rendered, &info);
-    c->prompt.n = 0;
-    return sp_ids_append(&c->prompt, info.ids, info.n_ids, err);
-}
-
-static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
-{
-    struct sp_chat_request request = {.n_turns = 0};
-    struct sp_chat_message *messages = NULL;
-    enum sp_status st;
-
     if ((st = sp_new(&messages, c->n_turns + 1, sizeof *messages, err))) return st;
     if (c->system != NULL && *c->system)
         messages[request.n_turns++] = (struct sp_chat_message){"system", c->system, NULL};
@@ -195,9 +181,16 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
             (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].reasoning};
     }
     request.turns = messages;
-    st = open_prompt(c, &request, err);
+    if (c->settings) {
+        request.n_end_ids = sp_prompt_stop_ids(stop_ids, c->package, c->settings);
+        sp_prompt_limit_reasoning(&request, c->settings);
+    }
+    st = sp_chat_prompt_open(&c->rendered, c->chat, &request, err);
     free(messages);
-    return st;
+    if (st) return st;
+    sp_chat_prompt_describe(c->rendered, &info);
+    c->prompt.n = 0;
+    return sp_ids_append(&c->prompt, info.ids, info.n_ids, err);
 }
 
 static enum sp_status make_raw_prompt(struct sp_conversation *c, const char *text, size_t size,
@@ -224,53 +217,6 @@ enum sp_status sp_conversation_add_user(struct sp_conversation *c, const char *t
     if ((st = check_text("the prompt", text, size, err))) return st;
     if ((st = add_turn(c, "user", text, size, err))) return st;
     if ((st = render(c, err))) sp_conversation_withdraw(c);
-    return st;
-}
-
-/* Reads role and content of a message. Returns false if it is not a message. */
-static bool read_message(const struct sp_json *message, const char **role, const char **text,
-                         size_t *size)
-{
-    *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
-    *text = sp_json_to_string(sp_json_get(message, "content"), size);
-    return *role && *text && sp_json_len(message) == 2;
-}
-
-static enum sp_status add_message(struct sp_conversation *c, const struct sp_json *message,
-                                  struct sp_err *err)
-{
-    const char *role, *text;
-    size_t size;
-
-    if (!read_message(message, &role, &text, &size)) {
-        return sp_fail(err, SP_E_INPUT,
-                       "a message is not an object with a role and a content, both strings");
-    }
-    if (memchr(text, '\0', size) != NULL)
-        return sp_fail(err, SP_E_INPUT, "a message contains a NUL");
-    return add_turn(c, role, text, size, err);
-}
-
-enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
-                                            const struct sp_json *messages, struct sp_err *err)
-{
-    char *system = c->system;
-    const char *role = NULL, *text;
-    enum sp_status st = SP_OK;
-    size_t size;
-
-    if (c->template == NULL)
-        return sp_fail(err, SP_E_UNSUPPORTED, "messages require a chat template");
-    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0)
-        return sp_fail(err, SP_E_INPUT, "messages is not an array");
-    if (read_message(sp_json_at(messages, 0), &role, &text, &size) && strcmp(role, "system") == 0)
-        c->system = NULL;
-    for (size_t i = 0; i < sp_json_len(messages) && !st; i++) {
-        st = add_message(c, sp_json_at(messages, i), err);
-        if (st) sp_context(err, "messages[%zu]", i);
-    }
-    if (!st) st = render(c, err);
-    c->system = system;
     return st;
 }
 
@@ -314,16 +260,6 @@ enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *sy
         memmove(c->turns + c->n_given, c->turns + before, (c->n_turns - before) * sizeof *c->turns);
     c->n_turns -= before - c->n_given;
     return SP_OK;
-}
-
-enum sp_status sp_conversation_set_ids(struct sp_conversation *c, const struct sp_ids *ids,
-                                       struct sp_err *err)
-{
-    struct sp_chat_request request = {.ids = ids->at, .n_ids = ids->n};
-
-    c->prompt.n = 0;
-    if (c->template && ids->n > 0) return open_prompt(c, &request, err);
-    return sp_ids_append(&c->prompt, ids->at, ids->n, err);
 }
 
 static enum sp_status add_answer(struct sp_conversation *c, const struct sp_chat_reader *reader,

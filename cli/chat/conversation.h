@@ -90,19 +90,11 @@ SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation
 /* Adds the user's next message and makes c->prompt for the answer; on failure drops the message. */
 SP_MUST_CHECK enum sp_status sp_conversation_add_user(struct sp_conversation *c, const char *text,
                                                       size_t size, struct sp_err *err);
-/* Makes c->prompt for a whole conversation, an array of objects with `role` and `content`, which
- * follows the file's messages; a leading system message replaces the file's in this prompt. */
-SP_MUST_CHECK enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
-                                                          const struct sp_json *messages,
-                                                          struct sp_err *err);
 /* Replaces the messages after those of the file by an array of objects with `role`, `content` and
  * an optional `reasoning`, and the system message (NULL: none). A failure changes nothing. */
 SP_MUST_CHECK enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *system,
                                                      const struct sp_json *messages,
                                                      struct sp_err *err);
-/* Makes c->prompt of token ids, without a message. */
-SP_MUST_CHECK enum sp_status sp_conversation_set_ids(struct sp_conversation *c,
-                                                     const struct sp_ids *ids, struct sp_err *err);
 /* Adds an answer, complete or interrupted, to the conversation. reader: separated its reasoning;
  * NULL: nothing was separated. */
 SP_MUST_CHECK enum sp_status sp_conversation_add_answer(struct sp_conversation *c,

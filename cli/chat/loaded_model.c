@@ -183,7 +183,7 @@ void sp_loaded_model_request(struct sp_request *out, struct sp_sampling *samplin
         .stops = s->stops.at,
         .n_stops = s->stops.n,
         .grammar = m->grammar,
-        .digest = m->record != NULL,
+        .digest = m->record || m->style.digest,
     };
 }
 
@@ -200,13 +200,12 @@ enum sp_status sp_loaded_model_answer(struct sp_result *result, struct sp_chat_r
     *reader = NULL;
     sp_loaded_model_request(&request, &sampling, end_ids, m, m->settings, ids);
     if (rendered) sp_chat_prompt_apply(rendered, &request);
-    request.measure = !m->no_draft && m->info.draft != NULL && m->style.last_object_file == NULL;
+    request.measure = !m->no_draft && m->info.draft != NULL;
     request.logprobs = m->logprobs;
     request.n_top = m->n_top;
     st = sp_console_answer(result, reader, m->session, &request, separates ? rendered : NULL,
-                           &m->style, err);
+                           &m->info, &m->style, err);
     if (st) return st;
-    sp_console_report(result, *reader, &m->info, &sampling, &m->style);
     return sp_loaded_model_record(m, &request, result, err);
 }
 

@@ -69,6 +69,7 @@ struct sp_console_style {
     bool show_draft; /* accepted draft tokens are shown in color */
     bool verbose;    /* all figures are shown */
     bool digest;     /* the last object contains logits_xxh3 */
+    bool rounds;     /* the last object lists the rounds */
     bool plain;      /* --no-draft was given: no rounds are listed */
     bool hide_reasoning;
     bool wrap;                  /* lines of text are broken between words on a screen */
@@ -78,27 +79,26 @@ struct sp_console_style {
     bool reported_loop;         /* the note that an answer repeats itself was printed */
     double started;             /* sp_seconds() when the user asked; 0: when the answer began */
     double first_token_seconds; /* from then to the first token of the last answer */
-    /* print only the last object, to this file; borrowed; NULL: print everything to stdout */
-    FILE *last_object_file;
-    const char *custom_id; /* first member of the last object; borrowed; NULL: none */
+    const char *custom_id;      /* first member of the last object; borrowed; NULL: none */
 };
 
-/* Generates an answer and shows it. `request` has no callbacks. A caught signal stops the answer
- * (SP_STOP_CANCELLED). prompt NULL: all text is content. Otherwise *reader separates content and
- * reasoning; the caller closes it, also on failure, and it is NULL if it could not be opened. On a
- * terminal, or if reasoning is hidden, the two are shown separately; elsewhere the text is shown
- * as it is generated. A note says once that a greedy answer repeats itself without end. */
-SP_MUST_CHECK enum sp_status sp_console_answer(struct sp_result *result,
-                                               struct sp_chat_reader **reader,
-                                               struct sp_session *session,
-                                               const struct sp_request *request,
-                                               const struct sp_chat_prompt *prompt,
-                                               struct sp_console_style *style, struct sp_err *err);
+/* Generates an answer and shows it, then its figures. `request` has no callbacks. A caught signal
+ * stops the answer (SP_STOP_CANCELLED). prompt NULL: all text is content. Otherwise *reader
+ * separates content and reasoning; the caller closes it, also on failure, and it is NULL if it
+ * could not be opened. On a terminal, or if reasoning is hidden, the two are shown separately;
+ * elsewhere the text is shown as it is generated. A note says once that a greedy answer repeats
+ * itself without end. */
+SP_MUST_CHECK enum sp_status
+sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
+                  struct sp_session *session, const struct sp_request *request,
+                  const struct sp_chat_prompt *prompt, const struct sp_package_info *info,
+                  struct sp_console_style *style, struct sp_err *err);
 
-/* Prints the figures to stderr, or the last JSON object to stdout. reader: may be NULL. */
-void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
-                       const struct sp_package_info *info, const struct sp_sampling *sampling,
-                       struct sp_console_style *style);
+/* Writes the last JSON object of an answer, and a line end. answer: its content and reasoning, if
+ * they were separated; NULL: they were not. */
+void sp_console_write_json(struct sp_json_out *out, const struct sp_result *result,
+                           const struct sp_chat_answer *answer, const struct sp_package_info *info,
+                           uint64_t seed, const struct sp_console_style *style);
 
 struct sp_loaded_model {
     const char *name; /* what the user calls the file; borrowed */

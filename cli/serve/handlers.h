@@ -133,7 +133,6 @@ sp_serve_members_fn sp_serve_apply_template; /* POST /apply-template: a chat com
  * A handler reads its request into a job and puts it into the queue; the other half, which
  * generates the answer, runs in a thread of jobs/serve_job.c. */
 void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api);
-void sp_handle_anthropic(struct sp_exchange *x);
 void sp_handle_ollama_chat(struct sp_exchange *x);
 void sp_handle_ollama_text(struct sp_exchange *x);
 

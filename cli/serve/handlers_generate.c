@@ -1,5 +1,4 @@
 #include "cli/serve/handlers.h"
-#include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/jobs/serve.h"
 
@@ -22,13 +21,8 @@ static long read_output(void *stream, char *to, size_t size)
 static void release_client(struct client *c)
 {
     if (c->job.model) sp_serve_models_release(c->serve->models, c->job.model);
-    sp_serve_request_release(&c->job.request);
+    sp_serve_job_release(&c->job);
     sp_serve_body_release(&c->body);
-    for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
-        sp_strbuf_release(&c->job.answers[i]);
-    free(c->job.answers);
-    sp_strbuf_release(&c->job.out);
-    sp_strbuf_release(&c->job.log_line);
     free(c);
 }
 
@@ -43,9 +37,9 @@ static void close_job(void *stream, struct sp_strbuf *log_line)
     }
     if (c->job.log_line.len > 0)
         (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
-    if (*c->job.failure) {
+    if (c->job.failure.status) {
         if (log_line->len > 0) (void)!sp_strbuf_append(log_line, ", ", 2, NULL);
-        sp_exchange_add_to_log(log_line, c->serve, "error", c->job.failure);
+        sp_exchange_add_to_log(log_line, c->serve, "error", c->job.failure.text);
     }
     release_client(c);
 }
@@ -81,14 +75,6 @@ static void wait_for_job(struct sp_exchange *x, struct client *c)
     close_job(c, &a->log_line);
 }
 
-/* Allocates the outputs of the answers if the API combines several. */
-static enum sp_status allocate_answers(struct sp_serve_job *job, struct sp_err *err)
-{
-    job->n_answers = sp_serve_request_n_answers(&job->request);
-    if (job->api->close == NULL) return SP_OK;
-    return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
-}
-
 static const char queue_full[] = "too many requests are waiting, try again later",
                   queue_ends[] = "the server is shutting down";
 
@@ -115,7 +101,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     x->is_acquired = false;
     st = sp_settings_copy(&c->job.request.settings, x->model->loaded->settings, &err);
     if (!st) st = api->read(&c->job.request, &err);
-    if (!st) st = allocate_answers(&c->job, &err);
+    if (!st) st = sp_serve_job_plan(&c->job, &err);
     if (st) {
         sp_serve_request_find_fault(&c->job.request, err.text);
         sp_exchange_refuse_for(x, sp_serve_status_of(st), &c->job.request.fault, err.text);
@@ -146,21 +132,6 @@ static const struct sp_json *read_job(struct sp_exchange *x)
 void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api)
 {
     if (read_job(x) && sp_exchange_open_model(x)) generate(x, api);
-}
-
-void sp_handle_anthropic(struct sp_exchange *x)
-{
-    static const char sentence[] = "thread: conversations are not stored";
-    const struct sp_json *body = read_job(x);
-
-    if (body == NULL) return;
-    if (sp_json_get(body, "thread") == NULL) {
-        if (sp_exchange_open_model(x)) generate(x, &sp_serve_anthropic);
-        return;
-    }
-    sp_serve_anthropic_refuse_thread(&x->out, sentence);
-    sp_exchange_close_body(x, 400);
-    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
 }
 
 /* Loads or unloads the model of a request without a prompt. */

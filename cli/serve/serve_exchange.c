@@ -114,7 +114,6 @@ bool sp_exchange_find_model(struct sp_exchange *x, const char *name)
         return false;
     }
     x->model = name ? sp_serve_models_find(x->serve->models, name) : x->serve->all;
-    if (x->model == NULL && x->serve->any_name) x->model = x->serve->all;
     if (x->model != NULL) return true;
     snprintf(sentence, sizeof sentence, "model '%.200s' not found", name);
     refuse_model(x, 404, "model_not_found", sentence, sizeof sentence);

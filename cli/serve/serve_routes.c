@@ -295,7 +295,7 @@ static const struct route {
     {"POST", "/infill", .text = &sp_serve_infill},
     {"GET", "/v1/models", .answer = handle_models},
     {"GET", "/v1/models/", .answer = handle_model},
-    {"POST", "/v1/messages", .answer = sp_handle_anthropic},
+    {"POST", "/v1/messages", .text = &sp_serve_anthropic},
     {"POST", "/v1/messages/count_tokens", .members = sp_serve_count_tokens},
     {NULL, "/v1/messages/batches", .answer = handle_missing},
     {NULL, "/v1/messages/batches/", .answer = handle_missing},

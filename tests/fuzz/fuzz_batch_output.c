@@ -1,6 +1,6 @@
 /* Fuzzes the output of an interrupted batch: a file is refused with a message and stays as it is,
  * or stays so until answers follow its whole lines, which are kept byte for byte. */
-#include "cli/chat/batch.h"
+#include "cli/serve/batch.h"
 #include "tests/fuzz/fuzz.h"
 
 static char path[] = "/tmp/fuzz-batch-output.XXXXXX";

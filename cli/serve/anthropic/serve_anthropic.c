@@ -24,6 +24,11 @@ static const struct sp_serve_refusal refusals[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct sp_serve_refusal thread_refusal[] = {
+    {"thread", NULL, "conversations are not stored"},
+    {NULL, NULL, NULL},
+};
+
 static const struct sp_serve_refusal tool_refusals[] = {
     {"defer_loading", "false", "tools are always sent to the model"},
     {"allowed_callers", "[\"direct\"]", "only direct calls are supported"},
@@ -228,6 +233,7 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct 
     int64_t n = 1;
     enum sp_status st;
 
+    if ((st = sp_serve_refuse(request->body, thread_refusal, err))) return st;
     if (max == NULL) return expected("max_tokens", max, "a number", err);
     if (sp_json_to_i64(max, &n) && n < 1)
         return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);

@@ -21,8 +21,4 @@ SP_MUST_CHECK enum sp_status
 sp_serve_anthropic_read_messages(struct sp_serve_request *request,
                                  const struct sp_conversation *conversation, struct sp_err *err);
 
-/* Writes the error (400) for a request with a `thread`, a conversation that the server would have
- * to store. Its code makes client libraries continue without a thread. */
-void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence);
-
 #endif

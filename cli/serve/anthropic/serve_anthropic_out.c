@@ -21,19 +21,15 @@ static void begin_error(struct sp_json_out *out, int status, const char *sentenc
     sp_json_out_put(out, "error:{type:%s, message:%s", type, sentence);
 }
 
+/* By the code of a refused `thread`, client libraries know that they can continue without one. */
 static void fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
     sp_json_out_put(out, "{type:'error'");
     begin_error(out, failure->status, failure->sentence);
+    if (failure->param && strcmp(failure->param, "thread") == 0)
+        sp_json_out_put(out, "details:{error_code:'thread_unsupported_request', "
+                             "unsupported:['thread']}");
     sp_json_out_put(out, "}}");
-}
-
-void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence)
-{
-    sp_json_out_put(out, "{type:'error'");
-    begin_error(out, 400, sentence);
-    sp_json_out_put(out,
-                    "details:{error_code:'thread_unsupported_request', unsupported:['thread']}}}");
 }
 
 /* ---- parts of a message ---- */

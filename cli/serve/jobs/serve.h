@@ -74,7 +74,6 @@ void sp_serve_logprobs_write(struct sp_serve_response *response, const char *key
 struct sp_serve {
     struct sp_serve_model *all; /* [n_models] */
     size_t n_models;
-    bool any_name;                  /* every name stands for the first of them */
     struct sp_serve_models *models; /* opens and closes them */
     double keep_alive;              /* seconds that a model stays open; negative: no limit */
     struct sp_serve_queue *queue;
@@ -100,14 +99,17 @@ struct sp_serve_response {
     const struct sp_serve_request *request;
     const struct sp_serve_api *api;
     struct sp_json_out out;
-    struct timespec began;     /* start of the request's first answer, wall clock */
-    uint64_t number;           /* number of the request in the order of starting, from 1 */
-    size_t answer;             /* index of this answer in its request, from 0 */
-    double seconds;            /* time since the request arrived */
-    double waited;             /* time from arrival to the start of generation */
-    size_t n_prompt, n_reused; /* tokens of the prompt; those of them that were cached */
-    size_t n_processed;        /* tokens of the prompt that are done, those included */
-    double prompt_seconds;     /* since the prompt began to be processed */
+    struct timespec began;      /* start of the request's first answer, wall clock */
+    uint64_t number;            /* number of the request in the order of starting, from 1 */
+    size_t answer;              /* index of this answer in its request, from 0 */
+    double seconds;             /* time since the request arrived */
+    double waited;              /* time from arrival to the start of generation */
+    size_t n_prompt, n_reused;  /* tokens of the prompt; those of them that were cached */
+    size_t n_processed;         /* tokens of the prompt that are done, those included */
+    double prompt_seconds;      /* since the prompt began to be processed */
+    double first_token_seconds; /* from the start of generation to the first token */
+    uint64_t seed;
+    const struct sp_chat_prompt *rendered; /* the prompt; borrowed; NULL: it is raw */
     /* the answer so far, including the current part; borrowed */
     const struct sp_chat_answer *message;
     /* if the request echoes the prompt: its text, and that of the whole answer; borrowed */
@@ -159,7 +161,8 @@ struct sp_serve_api {
     void (*close)(struct sp_serve_response *response, const struct sp_result *last);
     /* Writes a failure into a stream that has started. */
     void (*fail_stream)(struct sp_serve_response *response, const struct sp_serve_failure *failure);
-    /* Writes a failure as the body of the response. */
+    /* Writes a failure as the body of the response. NULL: the owner of the job writes its failure.
+     */
     void (*fail)(struct sp_json_out *out, const struct sp_serve_failure *failure);
     /* the words by which clients recognize a prompt that is too long; NULL: none */
     const char *too_long;
@@ -170,6 +173,12 @@ extern const struct sp_serve_api sp_serve_responses, sp_serve_infill;
 extern const struct sp_serve_api sp_serve_ollama_chat, sp_serve_ollama_text;
 
 /* ---- jobs (serve_job.c) ---- */
+
+/* Sets the number of answers to a request that was read, and allocates their outputs if the API
+ * combines several. */
+SP_MUST_CHECK enum sp_status sp_serve_job_plan(struct sp_serve_job *job, struct sp_err *err);
+/* Releases all but the model of a job that no other thread uses. */
+void sp_serve_job_release(struct sp_serve_job *job);
 
 /* Generates answers to the jobs of the queue, one after the other, until the queue is stopped.
  * `serve` is the struct sp_serve; returns NULL. Several threads may call it at the same time. */

@@ -107,21 +107,21 @@ static void send_out(struct answer_run *a)
 
 /* Sends a failure as the response or as the end of a stream. If several answers fail only the
  * first failure is sent. */
-static void fail(struct answer_run *a, int status, const char *code, const char *sentence)
+static void fail(struct answer_run *a, int status, const char *code, const struct sp_err *why)
 {
     const struct sp_serve_api *d = a->job->api;
     const struct sp_strbuf *text = &a->response.out.text;
     struct sp_serve_fault *fault = &a->job->request.fault;
-    struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
+    struct sp_serve_failure failure = {.status = status, .code = code, .sentence = why->text};
     bool started;
 
-    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, sentence, &started)) return;
-    sp_serve_request_find_fault(&a->job->request, sentence);
+    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, why, &started)) return;
+    sp_serve_request_find_fault(&a->job->request, why->text);
     if (*fault->param) failure.param = fault->param;
     open_out(a);
     if (started)
         d->fail_stream(&a->response, &failure);
-    else
+    else if (d->fail)
         d->fail(&a->response.out, &failure);
     if (is_complete(a)) sp_serve_queue_fail(a->serve->queue, a->job, status, text->at, text->len);
 }
@@ -212,6 +212,7 @@ static int on_token(void *context, const struct sp_token *token)
     sp_serve_metrics_token(a->serve->metrics, model, first,
                            now - (first ? a->job->arrived_at : a->token_at));
     a->token_at = now;
+    if (first) a->response.first_token_seconds = now - a->job->arrived_at - a->response.waited;
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
     /* With the prompt's tokens come all of the answer, for clients that split them by number. */
     if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
@@ -406,9 +407,10 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     if (request->prompt_only) a->request.max_tokens = 1;
     if (request->ignore_eos) a->request.ignore_eos = true;
     a->request.min_tokens = (size_t)request->min_tokens;
-    a->request.grammar = request->grammar;
+    if (request->grammar) a->request.grammar = request->grammar;
     if (prompt->rendered) sp_chat_prompt_apply(prompt->rendered, &a->request);
     sampling.seed += a->response.answer % sp_serve_request_n_each(request);
+    a->response.seed = sampling.seed;
     a->request.logprobs = request->logprobs;
     a->request.n_top = request->n_top;
     a->request.context = a;
@@ -441,10 +443,11 @@ static void report_failure(struct answer_run *a, struct sp_err *err)
 {
     sp_advise(err);
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
-        fail(a, 503, NULL, "the server is shutting down");
+        (void)!sp_fail(err, SP_E_CANCELLED, "the server is shutting down");
+        fail(a, 503, NULL, err);
     } else if (err->status != SP_OK && err->status != SP_E_CANCELLED) {
         fail(a, sp_serve_status_of(err->status), a->too_long ? "context_length_exceeded" : NULL,
-             err->text);
+             err);
     }
 }
 
@@ -516,6 +519,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
+    a.response.rendered = prompt.rendered;
     if (prompt.rendered) {
         struct sp_chat_prompt_info info = SP_CHAT_PROMPT_INFO_INIT;
         sp_chat_prompt_describe(prompt.rendered, &info);
@@ -544,6 +548,23 @@ done:
     sp_chat_reader_close(a.reader);
     sp_result_release(&a.result);
     sp_serve_prompt_release(&prompt);
+}
+
+enum sp_status sp_serve_job_plan(struct sp_serve_job *job, struct sp_err *err)
+{
+    job->n_answers = sp_serve_request_n_answers(&job->request);
+    if (job->api->close == NULL) return SP_OK;
+    return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
+}
+
+void sp_serve_job_release(struct sp_serve_job *job)
+{
+    sp_serve_request_release(&job->request);
+    for (size_t i = 0; i < job->n_answers && job->answers; i++)
+        sp_strbuf_release(&job->answers[i]);
+    free(job->answers);
+    sp_strbuf_release(&job->out);
+    sp_strbuf_release(&job->log_line);
 }
 
 void *sp_serve_job_run_all(void *context)

@@ -52,7 +52,8 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .think_level = request->think_level,
         .prefix = request->partial.at,
         .prefix_size = request->partial.len,
-        .response_format = request->grammar,
+        .now = request->now,
+        .response_format = request->grammar ? request->grammar : loaded->grammar,
         .calls = request->must_call         ? SP_CHAT_CALLS_REQUIRED
                  : request->constrain_calls ? SP_CHAT_CALLS_STRICT
                                             : SP_CHAT_CALLS_TAGGED,
@@ -65,6 +66,10 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
     };
     if (request->template || loaded->conversation.chat_info.can_limit_reasoning)
         sp_prompt_limit_reasoning(to, &request->settings);
+    if (request->chat_ids) {
+        to->ids = request->prompts->ids.at;
+        to->n_ids = request->prompts->ids.n;
+    }
     if ((st = print(&to->messages, r, request->messages, err))) return st;
     if ((st = print(&to->tools, r, request->tools, err))) return st;
     if ((st = print(&to->kwargs, r, request->kwargs, err))) return st;
@@ -193,7 +198,7 @@ static enum sp_status read_gap(struct sp_serve_prompt *p, const struct sp_serve_
 
 static bool is_rendered(const struct sp_serve_request *request)
 {
-    return request->messages != NULL || request->prompt != NULL;
+    return request->messages || request->prompt || request->chat_ids;
 }
 
 enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve *serve,

@@ -300,14 +300,14 @@ void sp_serve_queue_abort(struct sp_serve_queue *q, struct sp_serve_job *job)
 }
 
 bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job,
-                                  const char *sentence, bool *started)
+                                  const struct sp_err *why, bool *started)
 {
     bool first;
 
     pthread_mutex_lock(&q->lock);
     first = !job->failed;
     job->failed = true;
-    if (first) snprintf(job->failure, sizeof job->failure, "%s", sentence);
+    if (first) job->failure = *why;
     *started = job->status == 200;
     dequeue(q, job);
     unlock_and_signal(q);

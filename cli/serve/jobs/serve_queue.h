@@ -66,7 +66,7 @@ struct sp_serve_job {
     struct sp_strbuf out;      /* output; owned */
     size_t n_sent;             /* bytes of `out` that were read */
     struct sp_strbuf log_line; /* text for the log; owned */
-    char failure[SP_ERR_TEXT]; /* why it failed, for the log; empty: it did not */
+    struct sp_err failure;     /* why it failed */
     bool aborted;              /* the client has gone or memory ran out: output is dropped */
     struct sp_serve_job *next;
 };
@@ -134,7 +134,7 @@ void sp_serve_queue_abort(struct sp_serve_queue *queue, struct sp_serve_job *job
  * answer failed before: then nothing is to be sent. *started: a stream has started, so that the
  * failure is its end. The caller passes the text of the failure to sp_serve_queue_fail. */
 bool sp_serve_queue_claim_failure(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                                  const char *sentence, bool *started);
+                                  const struct sp_err *why, bool *started);
 void sp_serve_queue_fail(struct sp_serve_queue *queue, struct sp_serve_job *job, int status,
                          const char *text, size_t size);
 /* Counts a finished answer; `first` and `period` as in sp_serve_usage_add. Returns true if it was

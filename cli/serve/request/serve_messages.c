@@ -287,11 +287,23 @@ static enum sp_status check_tools(struct sp_serve_request *request, const struct
                    "tools: this model does not support tools, since its chat template has none");
 }
 
+enum sp_status sp_serve_set_messages(struct sp_serve_request *request,
+                                     const struct sp_conversation *conversation,
+                                     const struct sp_json *from, size_t n, struct sp_err *err)
+{
+    struct sp_json_out out = {0};
+    enum sp_status st;
+
+    sp_json_out_begin(&out, NULL, '[');
+    st = write_messages(&out, request, conversation, from, n, err);
+    sp_json_out_end(&out, ']');
+    return sp_json_out_parse(&request->messages, &out, st, err);
+}
+
 enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
                                       const struct sp_conversation *conversation,
                                       const struct sp_json *from, struct sp_err *err)
 {
-    struct sp_json_out out = {0};
     bool partial = false;
     size_t n = sp_json_len(from);
     enum sp_status st;
@@ -308,10 +320,7 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
     if ((st = check_tools(request, conversation, err))) return st;
     if ((st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err))) return st;
     if (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) return st;
-    sp_json_out_begin(&out, NULL, '[');
-    st = write_messages(&out, request, conversation, from, n - partial, err);
-    sp_json_out_end(&out, ']');
-    return sp_json_out_parse(&request->messages, &out, st, err);
+    return sp_serve_set_messages(request, conversation, from, n - partial, err);
 }
 
 enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,

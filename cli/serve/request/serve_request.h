@@ -48,6 +48,7 @@ struct sp_serve_request {
     struct sp_json *messages;            /* messages for the chat template; owned */
     struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
     size_t n_prompts;
+    bool chat_ids; /* `prompts` is one of token IDs, whose answer is one of the chat template */
     struct sp_strbuf partial; /* text that the assistant's answer starts with; owned */
     /* JSON strings: the text before and after a gap to fill. Without `prompt` the texts before it
      * are `prompts`, and the gap is filled by the tokenizer's own tokens. */
@@ -66,8 +67,9 @@ struct sp_serve_request {
     const char *function;         /* the function to call; borrowed; NULL: any */
     bool one_call;                /* the answer contains at most one tool call */
     bool think, is_think_set;
-    const char *think_level;     /* NULL: none */
-    bool omit_reasoning;         /* reasoning is not sent */
+    const char *think_level;            /* NULL: none */
+    const struct sp_template_time *now; /* as the template sees it; borrowed; NULL: the present */
+    bool omit_reasoning;                /* reasoning is not sent */
     const struct sp_lora *lora;  /* adapter; borrowed; NULL: the one that the model's name means */
     float lora_scale;            /* by which the products of `lora` are multiplied */
     struct sp_settings settings; /* owned */
@@ -207,6 +209,12 @@ sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struc
 SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
                                                     const struct sp_conversation *conversation,
                                                     const struct sp_json *from, struct sp_err *err);
+
+/* Sets request->messages to the same, of n messages that are complete and have been checked. */
+SP_MUST_CHECK enum sp_status sp_serve_set_messages(struct sp_serve_request *request,
+                                                   const struct sp_conversation *conversation,
+                                                   const struct sp_json *from, size_t n,
+                                                   struct sp_err *err);
 
 /* Sets request->messages to one user message after a system message; system NULL: the file's
  * system message. */

@@ -1,4 +1,4 @@
-#include "cli/chat/batch.h"
+#include "cli/serve/batch.h"
 #include "format/base/mem.h"
 #include "format/json/json.h"
 

@@ -1,25 +1,14 @@
 /* run --batch: reads a prompt or a request per line from standard input and writes an answer per
  * line, in the same order. Several answers are generated at once, in batched passes. */
-#ifndef SP_CLI_CHAT_BATCH_H
-#define SP_CLI_CHAT_BATCH_H
+#ifndef SP_CLI_SERVE_BATCH_H
+#define SP_CLI_SERVE_BATCH_H
 
-#include "cli/chat/loaded_model.h"
-#include "cli/chat/session_pool.h"
-
-/* Answers the lines that are requests of an API. */
-struct sp_batch_api {
-    /* Writes the answer to a line of this number, with its line end. A failure that concerns only
-     * the line is written too, and returned with its sentence; SP_E_CANCELLED: a signal interrupted
-     * the answer, and nothing was written. [any thread] */
-    enum sp_status (*answer)(void *context, FILE *out, size_t number, const struct sp_json *line,
-                             struct sp_err *err);
-    void *context;
-};
+#include "cli/serve/jobs/serve.h"
 
 struct sp_batch_options {
-    struct sp_session_pool *sessions; /* [n_sessions] borrowed */
-    size_t n_sessions;
-    struct sp_batch_api api;
+    size_t n_sessions;   /* answers at a time */
+    const char *refused; /* option that the APIs do not have, so that their requests are refused;
+                          * borrowed; NULL: none */
     /* file for the answers, of which those that it has are kept; borrowed; NULL: standard output */
     const char *output;
     bool quiet; /* no note about kept answers */
@@ -35,35 +24,53 @@ SP_MUST_CHECK enum sp_status sp_batch(struct sp_loaded_model *model,
 
 /* ---- lines (batch_line.c) ----
  *
- * A line of a batch: a request and its settings. */
+ * A line is a prompt with its settings, or a request of OpenAI's or Anthropic's API, which is
+ * answered as the server answers it. Both are jobs of the server's queue.
+ *
+ * OpenAI: {"custom_id", "method", "url", "body"} becomes {"id", "custom_id", "response": {
+ * "status_code", "request_id", "body"}, "error"}. https://platform.openai.com/docs/guides/batch
+ * Anthropic: {"custom_id", "params"} becomes {"custom_id", "result": {"type", ...}}.
+ * https://docs.anthropic.com/en/api/creating-message-batches */
 
 struct sp_batch_line {
-    struct sp_json *json;            /* the line as JSON, from which strings are borrowed; owned */
-    const char *custom_id;           /* identifier given by the user; NULL: none */
-    struct sp_settings settings;     /* owned */
-    struct sp_grammar *grammar;      /* the line's own grammar; owned; NULL: none */
-    struct sp_ids ids;               /* token ids of the prompt; owned */
-    struct sp_chat_prompt *rendered; /* the prompt as rendered; owned; NULL: without a template */
+    size_t number, size;   /* size: of its text, in bytes */
+    struct sp_json *json;  /* owned; NULL: it is not valid JSON */
+    const char *custom_id; /* borrowed from `json`; NULL: none */
+    bool is_openai, is_anthropic;
+    struct sp_err err;       /* why it is not a job */
+    struct sp_serve_job job; /* owned */
+    struct sp_batch_line *next;
 };
-void sp_batch_line_release(struct sp_batch_line *line);
 
-/* Parses a line. The caller releases *out, also on failure; it may then have its custom_id. */
-SP_MUST_CHECK enum sp_status sp_batch_line_parse(struct sp_batch_line *out, const char *text,
+/* Sets `json` and `custom_id` of a zeroed line. They may be set after a failure, too. */
+SP_MUST_CHECK enum sp_status sp_batch_line_parse(struct sp_batch_line *line, const char *text,
                                                  size_t size, struct sp_err *err);
-/* True if the parsed line is a request of OpenAI's or Anthropic's API. */
-bool sp_batch_line_is_request(const struct sp_batch_line *line);
-/* Reads everything of a parsed line except the prompt. */
-SP_MUST_CHECK enum sp_status sp_batch_line_read(struct sp_batch_line *line,
-                                                const struct sp_loaded_model *model,
-                                                struct sp_err *err);
 
-/* Renders the line's prompt with the conversation of `model`, which stays unchanged; only one
- * thread may call it at a time. *out = `model` with the line's settings, for its answer; it
- * borrows from both. */
-SP_MUST_CHECK enum sp_status sp_batch_line_request(struct sp_loaded_model *out,
-                                                   struct sp_batch_line *line,
-                                                   struct sp_loaded_model *model,
-                                                   struct sp_err *err);
+struct sp_batch_server {
+    struct sp_serve serve; /* whose queue has the jobs */
+    struct sp_serve_model model;
+    struct sp_session_pool *sessions;
+    pthread_mutex_t template_locks[2];
+    pthread_t *threads; /* [n_threads] that generate */
+    size_t n_threads;
+    uint64_t began_at;   /* wall clock, seconds; part of the ids */
+    const char *refused; /* borrowed; NULL: none */
+};
+
+/* Parses a line and puts its job into the queue. A failure is kept for its answer. */
+void sp_batch_line_begin(struct sp_batch_server *server, struct sp_batch_line *line,
+                         const char *text, size_t size);
+/* Waits for the answer and writes it, with its line end. A failure that concerns only the line is
+ * written too, and returned with its sentence. SP_E_CANCELLED: a signal interrupted the answer, and
+ * nothing was written. */
+SP_MUST_CHECK enum sp_status sp_batch_line_end(struct sp_json_out *out,
+                                               struct sp_batch_server *server,
+                                               struct sp_batch_line *line, struct sp_err *err);
+/* Removes the job from the queue, and releases the line. */
+void sp_batch_line_free(struct sp_batch_server *server, struct sp_batch_line *line);
+
+/* True for a failure that concerns a line only, so that the other lines are still answered. */
+bool sp_batch_is_line_error(enum sp_status st);
 
 /* ---- the output (batch_output.c) ----
  *
