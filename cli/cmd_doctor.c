@@ -5,7 +5,7 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "cli/bench/machine_facts.h"
+#include "cli/bench/bench.h"
 #include "cli/packed_checkpoint.h"
 #include "format/system/cpus.h"
 #include "format/base/file.h"

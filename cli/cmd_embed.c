@@ -5,7 +5,6 @@
 #include "cli/base/embed_inputs.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
-#include "cli/base/npy.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/atomic_file.h"

@@ -1,5 +1,4 @@
 /* spectool run: generates an answer to one prompt, or runs an interactive session. */
-#include "cli/chat/drafting_cache.h"
 #include "cli/commands.h"
 #include "cli/chat/request_settings.h"
 #include "cli/chat/loaded_model.h"

@@ -154,4 +154,15 @@ SP_MUST_CHECK enum sp_status sp_backend_open_session(struct sp_session **out,
                                                      bool no_draft, size_t rows_per_pass,
                                                      struct sp_err *err);
 
+/* ---- LoRA adapters (lora_file.c) ----
+ *
+ * LoRA adapters that a command gives an open package, from the files that ADAPTER lines name. */
+
+/* Reads the adapter at `path` (a folder of PEFT or mlx-lm, or a GGUF file) for a package that was
+ * opened from the packed file at `packed`. It is opened before the sessions that may have it.
+ * SP_E_UNSUPPORTED names a tensor that can only be merged. command: for notes. */
+SP_MUST_CHECK enum sp_status sp_lora_file_open(struct sp_lora **out, struct sp_package *package,
+                                               const char *packed, const char *path,
+                                               const char *command, struct sp_err *err);
+
 #endif

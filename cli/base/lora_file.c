@@ -1,4 +1,4 @@
-#include "cli/base/lora_file.h"
+#include "cli/base/backend_opts.h"
 
 #include "cli/base/out.h"
 #include "convert/adapter/low_rank.h"

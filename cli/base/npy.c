@@ -1,4 +1,4 @@
-#include "cli/base/npy.h"
+#include "cli/base/out.h"
 
 #include "format/base/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "cli/bench/machine_facts.h"
+#include "cli/bench/bench.h"
 
 #include <inttypes.h>
 #include <stdio.h>

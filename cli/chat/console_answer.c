@@ -2,7 +2,6 @@
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/chat/loaded_model.h"
-#include "cli/chat/repetition.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 

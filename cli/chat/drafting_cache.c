@@ -1,4 +1,4 @@
-#include "cli/chat/drafting_cache.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/base/user_folder.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"

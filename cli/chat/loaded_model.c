@@ -1,5 +1,5 @@
 #include "cli/chat/loaded_model.h"
-#include "cli/base/lora_file.h"
+#include "cli/base/backend_opts.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"
 

@@ -7,7 +7,6 @@
 #include "cli/base/ids.h"
 #include "cli/base/settings.h"
 #include "cli/chat/conversation.h"
-#include "cli/chat/record.h"
 #include "runtime/spectool.h"
 
 #include <stdio.h>
@@ -183,5 +182,122 @@ SP_MUST_CHECK enum sp_status sp_loaded_model_record(const struct sp_loaded_model
                                                     const struct sp_request *request,
                                                     const struct sp_result *result,
                                                     struct sp_err *err);
+
+/* ---- answers that repeat themselves (repetition.c) ----
+ *
+ * Finds out that a sequence repeats a few tokens without end, as answers of small models do. */
+
+/* A repetition spans four periods and at least half of SP_REPETITION_SPAN tokens, and its period is
+ * a fourth of SP_REPETITION_SPAN at most. */
+enum { SP_REPETITION_SPAN = 256 };
+
+/* Valid when zeroed. */
+struct sp_repetition {
+    uint32_t ids[SP_REPETITION_SPAN]; /* the last tokens, a ring */
+    size_t n;                         /* tokens so far */
+    size_t period;                    /* of the repetition; 0: none was found */
+};
+
+/* Adds a token. True once, when the sequence is found to repeat itself. */
+bool sp_repetition_add(struct sp_repetition *repetition, uint32_t id);
+
+/* ---- several sessions (session_pool.c) ----
+ *
+ * The sessions of the server or of a batch. Alternating conversations find their prompts cached,
+ * each in a session. */
+
+struct sp_session_pool; /* opaque */
+
+/* Creates a pool of up to n sessions: `first`, which is borrowed, and others like it, which are
+ * opened when they are needed. */
+SP_MUST_CHECK enum sp_status sp_session_pool_new(struct sp_session_pool **out,
+                                                 struct sp_session *first, size_t n,
+                                                 struct sp_err *err);
+void sp_session_pool_free(
+    struct sp_session_pool *sessions); /* accepts NULL; does not close the first session */
+
+/* Takes a session to answer a prompt with by an adapter with a finite scale, lora NULL: none, until
+ * sp_session_pool_give. It is the one with the least to process and the least useful cache to
+ * overwrite. If memory does not suffice for a new session, an existing one is used; if all are
+ * taken the call blocks. Any thread may call. */
+struct sp_session *sp_session_pool_take(struct sp_session_pool *sessions,
+                                        const struct sp_lora *lora, float scale,
+                                        const uint32_t *prompt, size_t n_prompt);
+/* True if the session of this number, below the n of sp_session_pool_new, is taken. [any thread] */
+bool sp_session_pool_is_taken(struct sp_session_pool *sessions, size_t number);
+/* Clears the least recently used session that is not taken and has memory in its caches. Returns
+ * false if there is none. [any thread] */
+bool sp_session_pool_clear_oldest(struct sp_session_pool *sessions);
+void sp_session_pool_give(struct sp_session_pool *sessions, struct sp_session *session);
+
+/* ---- the user's cache folders (drafting_cache.c) ----
+ *
+ * The statistics of drafting with a packed file on this machine, in the user's cache folder: run
+ * and serve begin with what earlier processes learned. They change no text. Failures are ignored:
+ * the process then learns everything itself. */
+
+/* Creates the folder of the files, which has nothing else. Returns its path, owned by the caller;
+ * NULL: there is none. */
+char *sp_drafting_cache_folder(void);
+
+/* Begins with the statistics of earlier processes with the same file, machine, kernels and numbers
+ * of threads and ranks. One run in eight tries to draft even if it did not pay in the last one. */
+void sp_drafting_cache_load(struct sp_package *package);
+
+/* Keeps what this process learned, unless the file was changed meanwhile. */
+void sp_drafting_cache_save(const struct sp_package *package);
+
+/* ---- the folder of processed prompts ---- */
+
+/* Opens the prompt cache that the options name, or that of the user. *folder: its path, owned by
+ * the caller. Without a folder of the user both are NULL; one that is named and cannot be used is
+ * SP_E_IO or SP_E_USAGE. command: of notes, static. */
+SP_MUST_CHECK enum sp_status sp_prompt_folder_open(struct sp_prompt_cache **out, char **folder,
+                                                   const struct sp_backend_opts *options,
+                                                   const char *command, struct sp_err *err);
+
+/* ---- the record of answers (record.c) ----
+ *
+ * The record of answers that `spectool replay` computes again: a JSON object a line, with all that
+ * the ids of an answer depend on, and no text. */
+
+struct sp_record;
+
+/* Opens a file to append answers to, or makes it, readable by its owner alone. Refuses a regular
+ * file that begins with anything else than an answer. */
+SP_MUST_CHECK enum sp_status sp_record_open(struct sp_record **out, const char *path,
+                                            struct sp_err *err);
+void sp_record_close(struct sp_record *record); /* NULL is fine */
+
+/* An answer and what it was computed with; all borrowed. */
+struct sp_recorded {
+    uint64_t identity;   /* of the packed file */
+    const char *kv_type; /* NULL: the default one */
+    const struct sp_session *session;
+    const struct sp_request *request; /* its `digest` was set */
+    const struct sp_result *result;
+};
+
+/* Appends an answer, unless it was cancelled. record NULL: does nothing. [any thread] */
+SP_MUST_CHECK enum sp_status sp_record_answer(struct sp_record *record,
+                                              const struct sp_recorded *answer, struct sp_err *err);
+
+/* A line that was read. The owner calls sp_record_line_release. */
+struct sp_record_line {
+    uint64_t identity, adapter, digest; /* adapter: of it and its scale; 0: none */
+    float lora_scale;
+    const char *kv_type;
+    int64_t n_context;      /* of the session; rotary embeddings of some models depend on it */
+    uint32_t *prompt, *ids; /* [n_prompt], [n_ids] owned */
+    size_t n_prompt, n_ids;
+    bool logits_only; /* the ids depend on more than the line says */
+    struct sp_sampling sampling;
+    void *biases, *breakers; /* of `sampling`; owned */
+    struct sp_json *root;    /* from which the breakers are borrowed; owned */
+};
+
+SP_MUST_CHECK enum sp_status sp_record_line_read(struct sp_record_line *out, const char *text,
+                                                 size_t size, struct sp_err *err);
+void sp_record_line_release(struct sp_record_line *line);
 
 #endif

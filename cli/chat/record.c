@@ -1,4 +1,4 @@
-#include "cli/chat/record.h"
+#include "cli/chat/loaded_model.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 

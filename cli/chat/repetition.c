@@ -1,4 +1,4 @@
-#include "cli/chat/repetition.h"
+#include "cli/chat/loaded_model.h"
 
 enum {
     EVERY = 32, /* tokens between two searches */

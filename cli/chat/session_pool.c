@@ -1,4 +1,4 @@
-#include "cli/chat/session_pool.h"
+#include "cli/chat/loaded_model.h"
 
 #include "format/base/mem.h"
 

@@ -163,4 +163,18 @@ const char *sp_serve_allowed_origin(const struct sp_serve *serve,
 const char *sp_serve_check_origin(const struct sp_serve *serve,
                                   const struct sp_http_request *request);
 
+/* ---- the page (page/) ----
+ *
+ * The page for browsers: the files of cli/serve/page/, which CMake turns into arrays. */
+
+struct sp_page_file {
+    const char *path; /* of the URL; all of these are static */
+    const char *type; /* media type */
+    const char *text; /* [size] */
+    size_t size;
+};
+
+extern const struct sp_page_file sp_page_files[];
+extern const size_t sp_n_page_files;
+
 #endif

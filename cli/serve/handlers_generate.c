@@ -1,5 +1,4 @@
 #include "cli/serve/handlers.h"
-#include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/jobs/serve.h"
 
 #include <stdio.h>

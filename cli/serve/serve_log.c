@@ -1,4 +1,4 @@
-#include "cli/serve/serve_log.h"
+#include "cli/serve/serve_start.h"
 #include "cli/base/out.h"
 
 #include <string.h>

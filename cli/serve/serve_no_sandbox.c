@@ -1,5 +1,5 @@
 /* The server on systems without Landlock. */
-#include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_start.h"
 
 enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
                                       const struct sp_serve_adapters *adapters,

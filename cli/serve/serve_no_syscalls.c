@@ -1,5 +1,5 @@
 /* The server without libseccomp. */
-#include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_start.h"
 
 bool sp_serve_syscalls_can_be_filtered(void)
 {

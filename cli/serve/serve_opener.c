@@ -1,7 +1,6 @@
-#include "cli/serve/serve_opener.h"
+#include "cli/serve/serve_start.h"
 #include "cli/base/out.h"
-#include "cli/chat/drafting_cache.h"
-#include "cli/serve/serve_log.h"
+#include "cli/chat/loaded_model.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 

@@ -4,7 +4,6 @@
 #include "cli/serve/handlers.h"
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/openai/serve_openai.h"
-#include "cli/serve/serve_page.h"
 #include "format/base/clock.h"
 #include "format/base/spelling.h"
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* O_PATH, syscall: POSIX has no sandbox */
-#include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_start.h"
 
 #include <dirent.h>
 #include <errno.h>

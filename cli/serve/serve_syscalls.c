@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* CLONE_NEWNS and its kin */
-#include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_start.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* Tests adapters that stay apart from the weights: against the logits of PEFT, mlx-lm and GGUF
  * adapters; and that each sequence of a batch has the bits that it has alone, whatever adapters the
  * others have, with all kernel sets, for float and for quantized weights. */
-#include "cli/base/lora_file.h"
+#include "cli/base/backend_opts.h"
 #include "format/base/hash.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"

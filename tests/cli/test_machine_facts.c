@@ -1,5 +1,5 @@
 /* cli/bench/machine_facts.h: files as Linux writes them in /proc and /sys. */
-#include "cli/bench/machine_facts.h"
+#include "cli/bench/bench.h"
 
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"

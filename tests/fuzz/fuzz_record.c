@@ -1,6 +1,6 @@
 /* Fuzzes the lines of a record of answers (`replay`): a line is refused with a message, or has what
  * a replay needs. */
-#include "cli/chat/record.h"
+#include "cli/chat/loaded_model.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>

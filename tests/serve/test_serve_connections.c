@@ -1,5 +1,5 @@
 /* Tests which connections the server closes to let others in. */
-#include "cli/serve/http/serve_connections.h"
+#include "cli/serve/http/serve_http.h"
 #include "format/base/clock.h"
 #include "tests/support/unit_test.h"
 

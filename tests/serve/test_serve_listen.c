@@ -1,6 +1,6 @@
 /* Tests the sockets of the server: which of them are on the loopback interface, and UNIX sockets.
  */
-#include "cli/serve/http/serve_listen.h"
+#include "cli/serve/http/serve_http.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"

@@ -1,6 +1,6 @@
 /* Tests the order in which the server's queue gives out the answers of waiting requests, and the
  * end of their responses. */
-#include "cli/serve/jobs/serve_queue.h"
+#include "cli/serve/jobs/serve.h"
 #include "tests/support/unit_test.h"
 
 #include <math.h>

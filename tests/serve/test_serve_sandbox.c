@@ -1,6 +1,6 @@
 /* What the sandbox of the server denies and allows, tried in a child process. */
 #define _GNU_SOURCE /* unshare */
-#include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_start.h"
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"

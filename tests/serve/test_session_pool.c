@@ -1,6 +1,6 @@
 /* cli/chat/session_pool.h: alternating conversations reuse their cached tokens, and a session that
  * is no longer used is replaced. */
-#include "cli/chat/session_pool.h"
+#include "cli/chat/loaded_model.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"

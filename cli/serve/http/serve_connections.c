@@ -1,4 +1,4 @@
-#include "cli/serve/http/serve_connections.h"
+#include "cli/serve/http/serve_http.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 

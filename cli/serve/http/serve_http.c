@@ -3,7 +3,6 @@
 #include "cli/serve/http/serve_http.h"
 #include "format/base/clock.h"
 #include "cli/base/signals.h"
-#include "cli/serve/http/serve_connections.h"
 #include "format/system/macos.h"
 
 #include <errno.h>

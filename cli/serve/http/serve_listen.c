@@ -1,4 +1,4 @@
-#include "cli/serve/http/serve_listen.h"
+#include "cli/serve/http/serve_http.h"
 #include "format/base/mem.h"
 
 #include <arpa/inet.h>

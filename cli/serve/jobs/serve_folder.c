@@ -1,6 +1,6 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
-#include "cli/serve/jobs/serve_folder.h"
+#include "cli/serve/jobs/serve_model.h"
 #include "cli/base/out.h"
 #include "format/base/affix.h"
 #include "format/base/file.h"

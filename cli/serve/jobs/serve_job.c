@@ -2,7 +2,7 @@
  * text through the functions of the request's API. */
 #include "cli/serve/jobs/serve.h"
 #include "cli/base/out.h"
-#include "cli/chat/repetition.h"
+#include "cli/chat/loaded_model.h"
 #include "format/base/clock.h"
 #include "runtime/spectool_measure.h"
 

@@ -1,4 +1,4 @@
-#include "cli/serve/jobs/serve_queue.h"
+#include "cli/serve/jobs/serve.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/clock.h"
 

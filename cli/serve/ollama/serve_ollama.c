@@ -1,4 +1,3 @@
-#include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/request/serve_request.h"
 
