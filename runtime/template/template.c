@@ -270,61 +270,47 @@ enum sp_status sp_template_open(struct sp_template **out, const struct sp_templa
     return SP_OK;
 }
 
-static enum sp_status set_json(struct sp_heap *heap, struct sp_dict *vars, const char *name,
-                               const struct sp_json *json)
+static void set_json(struct sp_heap *heap, struct sp_dict *vars, const char *name,
+                     const struct sp_json *json)
 {
-    enum sp_status st;
-    struct sp_value value;
-
-    if ((st = sp_value_from_json(heap, &value, json))) return st;
-    return sp_dict_set_name(heap, vars, name, value);
+    sp_dict_set_name(heap, vars, name, sp_value_from_json(heap, json));
 }
 
 /* Sets the variables that transformers passes: messages, tools, documents, the tokenizer's tokens,
  * and then the caller's own variables, which take precedence. */
-static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
-                                 const struct sp_template *t, const struct sp_template_input *in)
+static struct sp_value jinja_vars(struct sp_heap *heap, const struct sp_template *t,
+                                  const struct sp_template_input *in)
 {
-    enum sp_status st;
     struct sp_json_iter it = {0};
-    struct sp_dict *vars;
+    struct sp_value out = sp_value_dict(heap);
+    struct sp_dict *vars = out.dict;
 
-    if ((st = sp_value_dict(heap, out))) return st;
-    vars = out->dict;
-    if ((st = set_json(heap, vars, "messages", in->messages))) return st;
-    if ((st = set_json(heap, vars, "tools", in->tools))) return st;
-    if ((st = set_json(heap, vars, "documents", NULL))) return st;
-    for (size_t i = 0; i < t->n_tokens; i++) {
-        st = sp_dict_set_name(heap, vars, t->tokens[i].name, sp_value_name(t->tokens[i].text));
-        if (st) return st;
-    }
-    if (in->generation_prompt) {
-        st = sp_dict_set_name(heap, vars, "add_generation_prompt", sp_value_bool(true));
-        if (st) return st;
-    }
+    set_json(heap, vars, "messages", in->messages);
+    set_json(heap, vars, "tools", in->tools);
+    set_json(heap, vars, "documents", NULL);
+    for (size_t i = 0; i < t->n_tokens; i++)
+        sp_dict_set_name(heap, vars, t->tokens[i].name, sp_value_name(t->tokens[i].text));
+    if (in->generation_prompt)
+        sp_dict_set_name(heap, vars, "add_generation_prompt", sp_value_bool(true));
     if (in->is_think_set) {
-        st = sp_dict_set_name(heap, vars, "enable_thinking", sp_value_bool(in->think));
-        if (!st) st = sp_dict_set_name(heap, vars, "thinking", sp_value_bool(in->think));
-        if (st) return st;
+        sp_dict_set_name(heap, vars, "enable_thinking", sp_value_bool(in->think));
+        sp_dict_set_name(heap, vars, "thinking", sp_value_bool(in->think));
     }
-    if (in->think_level != NULL) {
-        st = sp_dict_set_name(heap, vars, "reasoning_effort", sp_value_name(in->think_level));
-        if (st) return st;
-    }
+    if (in->think_level != NULL)
+        sp_dict_set_name(heap, vars, "reasoning_effort", sp_value_name(in->think_level));
     while (sp_json_next(in->kwargs, &it))
-        if ((st = set_json(heap, vars, it.key, it.value))) return st;
-    return SP_OK;
+        set_json(heap, vars, it.key, it.value);
+    return out;
 }
 
 static enum sp_status render_jinja(struct sp_builder *out, const struct sp_template *t,
                                    const struct sp_template_input *in, struct sp_err *err)
 {
-    struct sp_value vars;
     bool tools = t->with_tools != NULL && sp_json_len(in->tools) > 0;
-    enum sp_status st = in->vars ? sp_value_from_json(out->heap, &vars, in->vars)
-                                 : jinja_vars(out->heap, &vars, t, in);
+    struct sp_value vars =
+        in->vars ? sp_value_from_json(out->heap, in->vars) : jinja_vars(out->heap, t, in);
 
-    if (st) return st;
+    if (out->heap->status) return out->heap->status;
     return sp_jinja_render(out, tools ? t->with_tools : t->jinja, vars, in->now, err);
 }
 
@@ -339,8 +325,6 @@ static struct sp_value text_value(const struct sp_json *json)
 static enum sp_status render_go(struct sp_builder *out, const struct sp_template *t,
                                 const struct sp_template_input *in, struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_value data;
     struct sp_go_chat chat = {.messages = in->messages,
                               .tools = in->tools,
                               .prompt = text_value(in->prompt),
@@ -351,8 +335,8 @@ static enum sp_status render_go(struct sp_builder *out, const struct sp_template
                               .now = in->now};
 
     if (in->vars == NULL) return sp_go_chat(out, t->go, &chat, err);
-    if ((st = sp_go_value(out->heap, &data, in->vars))) return st;
-    return sp_gotemplate_render(out, t->go, data, SP_GOTEMPLATE_ALL, in->now, err);
+    return sp_gotemplate_render(out, t->go, sp_go_value(out->heap, in->vars), SP_GOTEMPLATE_ALL,
+                                in->now, err);
 }
 
 static enum sp_status check_kind(const struct sp_json *json, enum sp_json_kind kind,
@@ -379,7 +363,7 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
     sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
                  in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
     st = t->go ? render_go(&out, t, in, err) : render_jinja(&out, t, in, err);
-    if (!st) st = sp_heap_count(&heap, out.len + 1);
+    if (!st && !sp_heap_count(&heap, out.len + 1)) st = heap.status;
     if (!st) st = sp_copy_text(text, out.at ? out.at : "", out.len, err);
     if (!st) *len = out.len;
     if (heap.exhausted && in->exhausted) *in->exhausted = true;

@@ -28,7 +28,8 @@ static void render(const struct sp_gotemplate *t, const struct sp_go_chat *chat,
 
     sp_heap_init(&heap, MEMORY, WORK, &err);
     if (vars != NULL) {
-        if (sp_go_value(&heap, &data, vars)) abort();
+        data = sp_go_value(&heap, vars);
+        if (heap.status) abort();
         st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, chat->now, &err);
     } else {
         st = sp_go_chat(&out, t, chat, &err);

@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sp_heap_init(&heap, MEMORY, WORK, &err);
     if (sp_jinja_compile(&jinja, (const char *)data, size, &err)) goto done;
     if (sp_json_parse(&json, variables, strlen(variables), SP_JSON_STRICT, &err)) abort();
-    if (sp_value_from_json(&heap, &vars, json)) abort();
+    vars = sp_value_from_json(&heap, json);
+    if (heap.status) abort();
     (void)!sp_jinja_render(&out, jinja, vars, now, &err);
     if (err.status == SP_E_BUG) abort();
 done:

@@ -44,8 +44,8 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
     memset(err, 0, sizeof *err);
     sp_heap_init(&heap, memory, work, err);
     st = sp_gotemplate_compile(&t, text, strlen(text), err);
-    if (!st) st = sp_value_dict(&heap, &data);
-    if (!st) st = sp_dict_set_name(&heap, data.dict, "S", sp_value_name("text"));
+    data = sp_value_dict(&heap);
+    sp_dict_set_name(&heap, data.dict, "S", sp_value_name("text"));
     if (!st) st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, noon, err);
     sp_heap_release(&heap);
     sp_gotemplate_free(t);

@@ -40,14 +40,12 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
     struct sp_jinja *jinja = NULL;
     struct sp_heap heap;
     struct sp_builder out = {.heap = &heap};
-    struct sp_value vars;
     enum sp_status st;
 
     memset(err, 0, sizeof *err);
     sp_heap_init(&heap, memory, work, err);
     st = sp_jinja_compile(&jinja, text, strlen(text), err);
-    if (!st) st = sp_value_dict(&heap, &vars);
-    if (!st) st = sp_jinja_render(&out, jinja, vars, noon, err);
+    if (!st) st = sp_jinja_render(&out, jinja, sp_value_dict(&heap), noon, err);
     sp_heap_release(&heap);
     sp_jinja_free(jinja);
     return st;

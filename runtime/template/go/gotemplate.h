@@ -41,7 +41,6 @@ SP_MUST_CHECK enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_
                                         const struct sp_go_chat *chat, struct sp_err *err);
 
 /* Makes a JSON value as Go decodes it into interface{}: all numbers are float64. */
-SP_MUST_CHECK enum sp_status sp_go_value(struct sp_heap *heap, struct sp_value *out,
-                                         const struct sp_json *json);
+struct sp_value sp_go_value(struct sp_heap *heap, const struct sp_json *json);
 
 #endif

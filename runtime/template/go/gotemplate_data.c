@@ -92,222 +92,200 @@ static const struct field *const tables[] = {
     function_fields, parameters_fields, property_fields,
 };
 
-static enum sp_status make_struct(struct sp_heap *heap, struct sp_value *out,
-                                  const struct field *fields, const struct sp_json *json,
-                                  int depth);
+static struct sp_value make_struct(struct sp_heap *heap, const struct field *fields,
+                                   const struct sp_json *json, int depth);
 
 /* Turns the integers of a value into floats, as encoding/json decodes every number. */
-static enum sp_status floats_only(struct sp_heap *heap, struct sp_value *v, int depth)
+static void floats_only(struct sp_heap *heap, struct sp_value *v, int depth)
 {
-    enum sp_status st = SP_OK;
-
     if (depth > SP_VALUE_DEPTH)
-        return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+        sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+    if (heap->status) return;
     if (v->kind == SP_V_INT || v->kind == SP_V_BIG) *v = sp_value_float(sp_value_to_double(*v));
-    for (size_t i = 0; v->kind == SP_V_LIST && i < v->list->n && !st; i++)
-        st = floats_only(heap, &v->list->at[i], depth + 1);
-    for (size_t i = 0; v->kind == SP_V_DICT && i < v->dict->n && !st; i++)
-        st = floats_only(heap, &v->dict->at[i].value, depth + 1);
-    return st;
+    for (size_t i = 0; v->kind == SP_V_LIST && i < v->list->n; i++)
+        floats_only(heap, &v->list->at[i], depth + 1);
+    for (size_t i = 0; v->kind == SP_V_DICT && i < v->dict->n; i++)
+        floats_only(heap, &v->dict->at[i].value, depth + 1);
 }
 
-enum sp_status sp_go_value(struct sp_heap *heap, struct sp_value *out, const struct sp_json *json)
+struct sp_value sp_go_value(struct sp_heap *heap, const struct sp_json *json)
 {
-    enum sp_status st = sp_value_from_json(heap, out, json);
+    struct sp_value out = sp_value_from_json(heap, json);
 
-    return st ? st : floats_only(heap, out, 0);
+    floats_only(heap, &out, 0);
+    return out;
 }
 
-static enum sp_status wrong(struct sp_heap *heap, const char *wanted, const struct sp_json *json)
+static struct sp_value wrong(struct sp_heap *heap, const char *wanted, const struct sp_json *json)
 {
-    return sp_fail(heap->err, SP_E_INPUT, "%s, expected %s", sp_json_kind_name(sp_json_kind(json)),
-                   wanted);
+    return sp_heap_fail(heap, SP_E_INPUT, "%s, expected %s", sp_json_kind_name(sp_json_kind(json)),
+                        wanted);
 }
 
 /* Makes a text from a string, or from the concatenated parts of a content if all are text. */
-static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out,
-                                const struct sp_json *json)
+static struct sp_value make_text(struct sp_heap *heap, const struct sp_json *json)
 {
-    enum sp_status st;
     struct sp_builder b = {.heap = heap};
     const char *text;
     size_t len;
 
-    *out = sp_value_name("");
-    if (json == NULL) return SP_OK;
+    if (json == NULL) return sp_value_name("");
     text = sp_json_to_string(json, &len);
-    if (text != NULL) return sp_value_copy_text(heap, out, text, len);
+    if (text != NULL) return sp_value_copy_text(heap, text, len);
     if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "a string", json);
     for (size_t i = 0; i < sp_json_len(json); i++) {
         text = sp_json_to_string(sp_json_get(sp_json_at(json, i), "text"), &len);
-        if (text == NULL) return sp_fail(heap->err, SP_E_UNSUPPORTED, "part %zu is not text", i);
-        if ((st = sp_build(&b, text, len))) return st;
+        if (text == NULL) return sp_heap_fail(heap, SP_E_UNSUPPORTED, "part %zu is not text", i);
+        sp_build(&b, text, len);
     }
-    *out = sp_builder_value(&b);
-    return SP_OK;
+    return sp_builder_value(&b);
 }
 
-static enum sp_status make_list(struct sp_heap *heap, struct sp_value *out,
-                                const struct sp_json *json)
+static struct sp_value make_list(struct sp_heap *heap, const struct sp_json *json)
 {
-    if (json == NULL) return sp_value_list(heap, out, SP_SHAPE_PLAIN, 0);
+    if (json == NULL) return sp_value_list(heap, SP_SHAPE_PLAIN, 0);
     if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "an array", json);
-    return sp_go_value(heap, out, json);
+    return sp_go_value(heap, json);
 }
 
-static enum sp_status make_types(struct sp_heap *heap, struct sp_value *out,
-                                 const struct sp_json *json)
+static struct sp_value make_types(struct sp_heap *heap, const struct sp_json *json)
 {
-    enum sp_status st;
-    struct sp_value name;
+    struct sp_value out;
 
     if (json != NULL && sp_json_kind(json) == SP_JSON_STRING) {
-        if ((st = sp_value_list(heap, out, SP_SHAPE_TYPE, 1))) return st;
-        if ((st = sp_go_value(heap, &name, json))) return st;
-        return sp_list_push(heap, out->list, name);
+        out = sp_value_list(heap, SP_SHAPE_TYPE, 1);
+        sp_list_push(heap, out.list, sp_go_value(heap, json));
+        return out;
     }
-    if ((st = make_list(heap, out, json))) return st;
-    out->shape = SP_SHAPE_TYPE;
-    return SP_OK;
+    out = make_list(heap, json);
+    out.shape = SP_SHAPE_TYPE;
+    return out;
 }
 
 /* Makes an object, also from the JSON text of one, as OpenAI's API has it. */
-static enum sp_status make_arguments(struct sp_heap *heap, struct sp_value *out,
-                                     const struct sp_json *json)
+static struct sp_value make_arguments(struct sp_heap *heap, const struct sp_json *json)
 {
-    enum sp_status st;
     struct sp_json *parsed = NULL;
+    struct sp_value out;
     const char *text;
     size_t len;
 
-    if (json == NULL) {
-        st = sp_value_dict(heap, out);
-    } else if ((text = sp_json_to_string(json, &len)) != NULL) {
-        st = sp_json_parse_within(&parsed, text, len, SP_JSON_LENIENT, SP_JSON_SETTINGS, heap->err);
-        if (!st && sp_json_kind(parsed) != SP_JSON_OBJECT) st = wrong(heap, "an object", parsed);
-        if (!st) st = sp_go_value(heap, out, parsed);
-        sp_json_free(parsed);
-    } else if (sp_json_kind(json) != SP_JSON_OBJECT) {
-        return wrong(heap, "an object", json);
-    } else {
-        st = sp_go_value(heap, out, json);
+    if (json != NULL && (text = sp_json_to_string(json, &len)) != NULL) {
+        struct sp_err err = {0};
+        if (sp_json_parse_within(&parsed, text, len, SP_JSON_LENIENT, SP_JSON_SETTINGS, &err))
+            return sp_heap_fail(heap, err.status, "%s", err.text);
+        json = parsed;
     }
-    if (!st) out->shape = SP_SHAPE_JSON;
-    return st;
+    if (json == NULL)
+        out = sp_value_dict(heap);
+    else if (sp_json_kind(json) == SP_JSON_OBJECT)
+        out = sp_go_value(heap, json);
+    else
+        out = wrong(heap, "an object", json);
+    sp_json_free(parsed);
+    out.shape = SP_SHAPE_JSON;
+    return out;
 }
 
-static enum sp_status make_properties(struct sp_heap *heap, struct sp_value *out,
-                                      const struct sp_json *json, int depth)
+static struct sp_value make_properties(struct sp_heap *heap, const struct sp_json *json, int depth)
 {
-    enum sp_status st;
     struct sp_json_iter it = {0};
-    struct sp_value name, property;
+    struct sp_value out = sp_value_dict(heap);
 
-    if ((st = sp_value_dict(heap, out))) return st;
-    out->shape = SP_SHAPE_JSON;
-    if (json == NULL) return SP_OK;
-    if (sp_json_kind(json) != SP_JSON_OBJECT) return wrong(heap, "an object", json);
-    while (!st && sp_json_next(json, &it)) {
-        st = sp_value_copy_text(heap, &name, it.key, strlen(it.key));
-        if (!st) st = make_struct(heap, &property, property_fields, it.value, depth + 1);
-        if (!st) st = sp_dict_set(heap, out->dict, name, property);
+    out.shape = SP_SHAPE_JSON;
+    if (json != NULL && sp_json_kind(json) != SP_JSON_OBJECT) return wrong(heap, "an object", json);
+    while (!heap->status && sp_json_next(json, &it)) {
+        struct sp_value name = sp_value_copy_text(heap, it.key, strlen(it.key));
+        sp_dict_set(heap, out.dict, name, make_struct(heap, property_fields, it.value, depth + 1));
     }
-    return st;
+    return out;
 }
 
-static enum sp_status make_structs(struct sp_heap *heap, struct sp_value *out,
-                                   const struct field *fields, const struct sp_json *json,
-                                   int depth)
+static struct sp_value make_structs(struct sp_heap *heap, const struct field *fields,
+                                    const struct sp_json *json, int depth)
 {
-    enum sp_status st;
-    struct sp_value item;
+    struct sp_value out;
 
     if (json != NULL && sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "an array", json);
-    st = sp_value_list(heap, out, SP_SHAPE_PLAIN, sp_json_len(json));
-    for (size_t i = 0; i < sp_json_len(json) && !st; i++) {
-        st = make_struct(heap, &item, fields, sp_json_at(json, i), depth + 1);
-        if (!st) st = sp_list_push(heap, out->list, item);
-    }
-    return st;
+    out = sp_value_list(heap, SP_SHAPE_PLAIN, sp_json_len(json));
+    for (size_t i = 0; i < sp_json_len(json) && !heap->status; i++)
+        sp_list_push(heap, out.list, make_struct(heap, fields, sp_json_at(json, i), depth + 1));
+    return out;
 }
 
-static enum sp_status make_field(struct sp_heap *heap, struct sp_value *out, const struct field *f,
-                                 const struct sp_json *json, int depth)
+static struct sp_value make_field(struct sp_heap *heap, const struct field *f,
+                                  const struct sp_json *json, int depth)
 {
     double d = 0;
 
     switch (f->type) {
     case F_TEXT:
-        return make_text(heap, out, json);
+        return make_text(heap, json);
     case F_INT:
         if (json != NULL && !sp_json_to_double(json, &d)) return wrong(heap, "an integer", json);
-        *out = sp_value_int(d > -1e9 && d < 1e9 ? (int64_t)d : 0);
-        return SP_OK;
+        return sp_value_int(d > -1e9 && d < 1e9 ? (int64_t)d : 0);
     case F_LIST:
-        return make_list(heap, out, json);
+        return make_list(heap, json);
     case F_TYPES:
-        return make_types(heap, out, json);
+        return make_types(heap, json);
     case F_ARGUMENTS:
-        return make_arguments(heap, out, json);
+        return make_arguments(heap, json);
     case F_FUNCTION:
-        return make_struct(heap, out, function_fields, json, depth + 1);
+        return make_struct(heap, function_fields, json, depth + 1);
     case F_PARAMETERS:
-        return make_struct(heap, out, parameters_fields, json, depth + 1);
+        return make_struct(heap, parameters_fields, json, depth + 1);
     case F_CALL:
-        return make_struct(heap, out, call_function_fields, json, depth + 1);
+        return make_struct(heap, call_function_fields, json, depth + 1);
     case F_PROPERTIES:
-        return make_properties(heap, out, json, depth);
+        return make_properties(heap, json, depth);
     case F_PROPERTY_LIST:
-        return make_structs(heap, out, property_fields, json, depth);
+        return make_structs(heap, property_fields, json, depth);
     case F_CALLS:
-        return make_structs(heap, out, call_fields, json, depth);
+        return make_structs(heap, call_fields, json, depth);
     default:
-        return sp_go_value(heap, out, json);
+        return sp_go_value(heap, json);
     }
 }
 
-static enum sp_status make_struct(struct sp_heap *heap, struct sp_value *out,
-                                  const struct field *fields, const struct sp_json *json, int depth)
+static struct sp_value make_struct(struct sp_heap *heap, const struct field *fields,
+                                   const struct sp_json *json, int depth)
 {
-    enum sp_status st;
-    struct sp_value value;
+    struct sp_value out = sp_value_dict(heap);
 
     if (depth > SP_VALUE_DEPTH)
-        return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+        return sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
     if (json != NULL && sp_json_kind(json) != SP_JSON_OBJECT) {
-        return sp_fail(heap->err, SP_E_INPUT, "%s where an object with %s, %s, ... is expected",
-                       sp_json_kind_name(sp_json_kind(json)), fields[0].json, fields[1].json);
+        return sp_heap_fail(heap, SP_E_INPUT, "%s where an object with %s, %s, ... is expected",
+                            sp_json_kind_name(sp_json_kind(json)), fields[0].json, fields[1].json);
     }
-    if ((st = sp_value_dict(heap, out))) return st;
-    out->shape = fields == tool_fields ? SP_SHAPE_JSON_STRUCT : SP_SHAPE_STRUCT;
-    for (const struct field *f = fields; f->go != NULL && !st; f++) {
+    out.shape = fields == tool_fields ? SP_SHAPE_JSON_STRUCT : SP_SHAPE_STRUCT;
+    for (const struct field *f = fields; f->go != NULL && !heap->status; f++) {
         const struct sp_json *member = sp_json_get(json, f->go);
+        struct sp_value value;
         if (member == NULL) member = sp_json_get(json, f->json);
-        if ((st = make_field(heap, &value, f, member, depth))) {
-            sp_context(heap->err, "%s", f->json);
-            return st;
-        }
-        st = sp_dict_set_name(heap, out->dict, f->go, value);
+        value = make_field(heap, f, member, depth);
+        if (heap->status) sp_context(heap->err, "%s", f->json);
+        sp_dict_set_name(heap, out.dict, f->go, value);
     }
-    return st;
+    return out;
 }
 
-enum sp_status sp_go_message(struct sp_heap *heap, struct sp_value *out, const struct sp_json *json)
+struct sp_value sp_go_message(struct sp_heap *heap, const struct sp_json *json)
 {
-    return make_struct(heap, out, message_fields, json, 0);
+    return make_struct(heap, message_fields, json, 0);
 }
 
-enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out, const struct sp_json *json)
+struct sp_value sp_go_tools(struct sp_heap *heap, const struct sp_json *json)
 {
-    enum sp_status st = make_structs(heap, out, tool_fields, json, 0);
+    struct sp_value out = make_structs(heap, tool_fields, json, 0);
 
-    if (!st) out->shape = SP_SHAPE_JSON;
-    return st;
+    out.shape = SP_SHAPE_JSON;
+    return out;
 }
 
 /* ---- encoding/json ---- */
 
-static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth);
+static void json_at(struct sp_builder *b, struct sp_value v, int depth);
 
 /* Finds the table with the Go names of a struct, or NULL. */
 static const struct field *table_of(const struct sp_dict *dict)
@@ -322,88 +300,93 @@ static const struct field *table_of(const struct sp_dict *dict)
     return NULL;
 }
 
-static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *dict, int depth)
+static void json_struct(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
-    enum sp_status st;
     const struct field *fields = table_of(dict);
     bool first = true;
 
-    if (fields == NULL) return sp_fail(b->heap->err, SP_E_BUG, "a struct without its table");
-    if ((st = sp_build(b, "{", 1))) return st;
+    if (fields == NULL) {
+        sp_heap_fail(b->heap, SP_E_BUG, "a struct without its table");
+        return;
+    }
+    sp_build(b, "{", 1);
     for (size_t i = 0; i < dict->n; i++) {
         /* An interface{} is empty only if it is nil, whatever its content. */
         const struct sp_value v = dict->at[i].value;
         bool empty = fields[i].type == F_ANY ? v.kind == SP_V_NONE : !sp_value_truth(v);
         if (fields[i].omit_empty && empty) continue;
-        if (!first && (st = sp_build(b, ",", 1))) return st;
-        if ((st = sp_build_json_text(b, sp_value_name(fields[i].json), SP_JSON_TEXT_GO))) return st;
-        if ((st = sp_build(b, ":", 1))) return st;
-        if ((st = json_at(b, v, depth + 1))) return st;
+        if (!first) sp_build(b, ",", 1);
+        sp_build_json_text(b, sp_value_name(fields[i].json), SP_JSON_TEXT_GO);
+        sp_build(b, ":", 1);
+        json_at(b, v, depth + 1);
         first = false;
     }
-    return sp_build(b, "}", 1);
+    sp_build(b, "}", 1);
 }
 
-static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict, int depth)
+static void json_map(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
-    enum sp_status st;
-    const struct sp_dict_entry *pairs;
+    const struct sp_dict_entry *pairs = sp_dict_sorted(b->heap, dict);
 
-    if ((st = sp_dict_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
-    for (size_t i = 0; i < dict->n; i++) {
-        if (i && (st = sp_build(b, ",", 1))) return st;
-        if ((st = sp_build_json_text(b, pairs[i].key, SP_JSON_TEXT_GO))) return st;
-        if ((st = sp_build(b, ":", 1))) return st;
-        if ((st = json_at(b, pairs[i].value, depth + 1))) return st;
+    sp_build(b, "{", 1);
+    for (size_t i = 0; i < dict->n && !b->heap->status; i++) {
+        if (i) sp_build(b, ",", 1);
+        sp_build_json_text(b, pairs[i].key, SP_JSON_TEXT_GO);
+        sp_build(b, ":", 1);
+        json_at(b, pairs[i].value, depth + 1);
     }
-    return sp_build(b, "}", 1);
+    sp_build(b, "}", 1);
+}
+
+static void json_list(struct sp_builder *b, const struct sp_list *list, int depth)
+{
+    sp_build(b, "[", 1);
+    for (size_t i = 0; i < list->n; i++) {
+        if (i) sp_build(b, ",", 1);
+        json_at(b, list->at[i], depth + 1);
+    }
+    sp_build(b, "]", 1);
 }
 
 /* Appends a float: with an exponent below 1e-6 and from 1e21 on, without a leading zero. */
-static enum sp_status json_float(struct sp_builder *b, double v)
+static void json_float(struct sp_builder *b, double v)
 {
-    enum sp_status st;
-
-    if (!isfinite(v)) return sp_fail(b->heap->err, SP_E_INPUT, "json: unsupported value");
-    if ((st = sp_build_shortest(b, v, -6, 21))) return st;
+    if (isfinite(v))
+        sp_build_shortest(b, v, -6, 21);
+    else
+        sp_heap_fail(b->heap, SP_E_INPUT, "json: unsupported value");
     if (b->len > 4 && memcmp(b->at + b->len - 4, "e-0", 3) == 0) {
         b->at[b->len - 2] = b->at[b->len - 1];
         b->len--;
     }
-    return SP_OK;
 }
 
-static enum sp_status json_at(struct sp_builder *b, struct sp_value v, int depth)
+static void json_at(struct sp_builder *b, struct sp_value v, int depth)
 {
-    enum sp_status st;
-
     if (depth > SP_VALUE_DEPTH)
-        return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    switch (v.kind) {
-    case SP_V_BOOL:
-        return sp_build_text(b, v.truth ? "true" : "false");
-    case SP_V_INT:
-        return sp_build_integer(b, v);
-    case SP_V_FLOAT:
-        return json_float(b, v.real);
-    case SP_V_TEXT:
-        return sp_build_json_text(b, v, SP_JSON_TEXT_GO);
-    case SP_V_LIST:
-        if (v.shape == SP_SHAPE_TYPE && v.list->n == 1) return json_at(b, v.list->at[0], depth + 1);
-        if ((st = sp_build(b, "[", 1))) return st;
-        for (size_t i = 0; i < v.list->n; i++) {
-            if (i && (st = sp_build(b, ",", 1))) return st;
-            if ((st = json_at(b, v.list->at[i], depth + 1))) return st;
-        }
-        return sp_build(b, "]", 1);
-    case SP_V_DICT:
-        return sp_go_is_struct(v) ? json_struct(b, v.dict, depth) : json_map(b, v.dict, depth);
-    default:
-        return sp_build_text(b, "null");
-    }
+        sp_heap_fail(b->heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+    if (b->heap->status) return;
+    if (v.kind == SP_V_BOOL)
+        sp_build_text(b, v.truth ? "true" : "false");
+    else if (v.kind == SP_V_INT)
+        sp_build_integer(b, v);
+    else if (v.kind == SP_V_FLOAT)
+        json_float(b, v.real);
+    else if (v.kind == SP_V_TEXT)
+        sp_build_json_text(b, v, SP_JSON_TEXT_GO);
+    else if (v.kind == SP_V_LIST && v.shape == SP_SHAPE_TYPE && v.list->n == 1)
+        json_at(b, v.list->at[0], depth + 1);
+    else if (v.kind == SP_V_LIST)
+        json_list(b, v.list, depth);
+    else if (v.kind == SP_V_DICT && sp_go_is_struct(v))
+        json_struct(b, v.dict, depth);
+    else if (v.kind == SP_V_DICT)
+        json_map(b, v.dict, depth);
+    else
+        sp_build_text(b, "null");
 }
 
-enum sp_status sp_go_json(struct sp_builder *b, struct sp_value v)
+void sp_go_json(struct sp_builder *b, struct sp_value v)
 {
-    return json_at(b, v, 0);
+    json_at(b, v, 0);
 }

@@ -69,8 +69,8 @@ struct sp_go_machine {
     const struct sp_go_node *at; /* current node, for errors */
 };
 
-SP_MUST_CHECK enum sp_status sp_go_fail(struct sp_go_machine *m, const char *format, ...)
-    SP_PRINTF(2, 3);
+/* Fails with a message that begins with the place of the current node; returns an absent value. */
+struct sp_value sp_go_fail(struct sp_go_machine *m, const char *format, ...) SP_PRINTF(2, 3);
 bool sp_go_truth(struct sp_value v);
 bool sp_go_is_nil(struct sp_value v);
 bool sp_go_is_struct(struct sp_value v);
@@ -80,8 +80,7 @@ const char *sp_go_type_name(struct sp_value v);
 struct sp_go_function {
     const char *name;
     int least, most; /* arguments; most -1: any number */
-    enum sp_status (*run)(struct sp_go_machine *m, struct sp_value *out, const struct sp_value *arg,
-                          size_t n);
+    struct sp_value (*run)(struct sp_go_machine *m, const struct sp_value *arg, size_t n);
 };
 
 /* Finds a function; NULL: there is none. `and` and `or` have no `run`, because they do not
@@ -89,18 +88,15 @@ struct sp_go_function {
 const struct sp_go_function *sp_go_find_function(struct sp_value name);
 
 /* Append fmt.Fprint of one value, Sprint or (line) Sprintln, Sprintf, and json.Marshal. */
-SP_MUST_CHECK enum sp_status sp_go_build(struct sp_builder *b, struct sp_value v);
-SP_MUST_CHECK enum sp_status sp_go_print(struct sp_builder *b, const struct sp_value *arg, size_t n,
-                                         bool line);
-SP_MUST_CHECK enum sp_status sp_go_printf(struct sp_builder *b, struct sp_value format,
-                                          const struct sp_value *arg, size_t n);
-SP_MUST_CHECK enum sp_status sp_go_json(struct sp_builder *b, struct sp_value v);
+void sp_go_build(struct sp_builder *b, struct sp_value v);
+void sp_go_print(struct sp_builder *b, const struct sp_value *arg, size_t n, bool line);
+void sp_go_printf(struct sp_builder *b, struct sp_value format, const struct sp_value *arg,
+                  size_t n);
+void sp_go_json(struct sp_builder *b, struct sp_value v);
 
 /* Make the values that ollama passes to a template, from JSON with Go's or JSON's field names. */
-SP_MUST_CHECK enum sp_status sp_go_message(struct sp_heap *heap, struct sp_value *out,
-                                           const struct sp_json *json);
-SP_MUST_CHECK enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out,
-                                         const struct sp_json *json);
+struct sp_value sp_go_message(struct sp_heap *heap, const struct sp_json *json);
+struct sp_value sp_go_tools(struct sp_heap *heap, const struct sp_json *json);
 
 /* ---- tokens (gotemplate_lex.c) ---- */
 
@@ -132,7 +128,7 @@ struct sp_go_lexeme {
     struct sp_value value;     /* value of a text, name or literal */
 };
 
-SP_MUST_CHECK enum sp_status sp_go_lex(struct sp_go_lexeme **out, const char *text, size_t size,
-                                       struct sp_heap *heap);
+/* Splits a template into tokens, the last of which is SP_G_END; NULL: a failure. */
+const struct sp_go_lexeme *sp_go_lex(const char *text, size_t size, struct sp_heap *heap);
 
 #endif

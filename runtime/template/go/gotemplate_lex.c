@@ -28,18 +28,15 @@ static uint32_t line_at(struct lexer *x, size_t pos)
     return x->line;
 }
 
-static enum sp_status fail_at(struct lexer *x, const char *what)
+static void fail_at(struct lexer *x, const char *what)
 {
-    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: %s", line_at(x, x->pos), what);
+    sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: %s", line_at(x, x->pos), what);
 }
 
-static enum sp_status push(struct lexer *x, enum sp_go_token token, size_t begin,
-                           struct sp_value value)
+static void push(struct lexer *x, enum sp_go_token token, size_t begin, struct sp_value value)
 {
-    enum sp_status st;
-
-    if (x->n == MAX_TOKENS) return fail_at(x, "too many tokens");
-    if ((st = sp_heap_grow(x->heap, &x->tokens, x->n, &x->cap, sizeof *x->tokens))) return st;
+    if (x->n == MAX_TOKENS) fail_at(x, "too many tokens");
+    if (!sp_heap_grow(x->heap, &x->tokens, x->n, &x->cap, sizeof *x->tokens)) return;
     x->tokens[x->n++] = (struct sp_go_lexeme){.token = (uint8_t)token,
                                               .spaced = x->spaced,
                                               .line = line_at(x, begin),
@@ -47,7 +44,6 @@ static enum sp_status push(struct lexer *x, enum sp_go_token token, size_t begin
                                               .end = (uint32_t)x->pos,
                                               .value = value};
     x->spaced = false;
-    return SP_OK;
 }
 
 static bool is_space(char c)
@@ -95,94 +91,90 @@ static void skip_word(struct lexer *x)
 }
 
 /* Checks the character after a word. */
-static enum sp_status check_terminator(struct lexer *x)
+static void check_terminator(struct lexer *x)
 {
-    if (x->pos >= x->size || is_space(x->text[x->pos]) || here(x, "}}")) return SP_OK;
-    if (strchr(".,|:)(", x->text[x->pos]) != NULL && x->text[x->pos]) return SP_OK;
-    return fail_at(x, "bad character after a name");
+    if (x->pos >= x->size || is_space(x->text[x->pos]) || here(x, "}}")) return;
+    if (strchr(".,|:)(", x->text[x->pos]) == NULL || !x->text[x->pos])
+        fail_at(x, "bad character after a name");
 }
 
-static enum sp_status lex_field(struct lexer *x, enum sp_go_token token)
+static void lex_field(struct lexer *x, enum sp_go_token token)
 {
-    enum sp_status st;
-    size_t begin = x->pos++;
+    size_t begin = x->pos++, first = begin + (token == SP_G_FIELD);
 
     skip_word(x);
-    if ((st = check_terminator(x))) return st;
-    if (token == SP_G_VARIABLE)
-        return push(x, token, begin, sp_value_text(x->text + begin, x->pos - begin));
-    if (x->pos == begin + 1) return push(x, SP_G_DOT, begin, sp_value_none());
-    return push(x, token, begin, sp_value_text(x->text + begin + 1, x->pos - begin - 1));
+    check_terminator(x);
+    if (x->pos == first && token == SP_G_FIELD)
+        push(x, SP_G_DOT, begin, sp_value_none());
+    else
+        push(x, token, begin, sp_value_text(x->text + first, x->pos - first));
 }
 
-static enum sp_status lex_word(struct lexer *x)
+static void lex_word(struct lexer *x)
 {
     static const char *const keywords[] = {"block", "break", "continue", "define",   "else",
                                            "end",   "if",    "range",    "template", "with"};
-    enum sp_status st;
     size_t begin = x->pos;
+    enum sp_go_token token = SP_G_NAME;
     struct sp_value word;
 
     skip_word(x);
-    if ((st = check_terminator(x))) return st;
+    check_terminator(x);
     word = sp_value_text(x->text + begin, x->pos - begin);
-    if (sp_text_is(word, "nil")) return push(x, SP_G_NIL, begin, word);
-    if (sp_text_is(word, "true") || sp_text_is(word, "false"))
-        return push(x, SP_G_LITERAL, begin, sp_value_bool(word.text[0] == 't'));
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
-        if (sp_text_is(word, keywords[i])) return push(x, SP_G_KEYWORD, begin, word);
-    return push(x, SP_G_NAME, begin, word);
+        if (sp_text_is(word, keywords[i])) token = SP_G_KEYWORD;
+    if (sp_text_is(word, "nil")) token = SP_G_NIL;
+    if (sp_text_is(word, "true") || sp_text_is(word, "false"))
+        push(x, SP_G_LITERAL, begin, sp_value_bool(word.text[0] == 't'));
+    else
+        push(x, token, begin, word);
 }
 
-static enum sp_status lex_quoted(struct lexer *x)
+static void lex_quoted(struct lexer *x)
 {
-    enum sp_status st;
     struct sp_builder b = {.heap = x->heap};
     size_t begin = x->pos, pos = begin + 1;
     char quote = x->text[begin];
     struct sp_value value;
 
-    while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\n') {
-        if (x->text[pos] == '\\') {
-            bool known;
-            pos++;
-            st = sp_build_escape(&b, &known, x->text, x->size, &pos);
-            if (st) sp_context(x->heap->err, "template:%u", line_at(x, x->pos));
-            if (!st && !known) st = fail_at(x, "invalid escape in a string");
-        } else {
-            st = sp_build(&b, x->text + pos++, 1);
+    while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\n' && !x->heap->status) {
+        if (x->text[pos] != '\\') {
+            sp_build(&b, x->text + pos++, 1);
+            continue;
         }
-        if (st) return st;
+        pos++;
+        if (!sp_build_escape(&b, x->text, x->size, &pos))
+            fail_at(x, "invalid escape in a string");
+        else if (x->heap->status)
+            sp_context(x->heap->err, "template:%u", line_at(x, x->pos));
     }
-    if (pos >= x->size || x->text[pos] != quote) return fail_at(x, "unterminated quoted string");
+    if (pos >= x->size || x->text[pos] != quote) fail_at(x, "unterminated quoted string");
     value = sp_builder_value(&b);
     if (quote == '\'') {
         size_t end = 0;
         uint32_t c = value.len ? sp_utf8_next(value.text, value.len, &end) : 0;
-        if (value.len == 0 || end != value.len) return fail_at(x, "malformed character constant");
+        if (value.len == 0 || end != value.len) fail_at(x, "malformed character constant");
         value = sp_value_int(c);
     }
     x->pos = pos + 1;
-    return push(x, SP_G_LITERAL, begin, value);
+    push(x, SP_G_LITERAL, begin, value);
 }
 
-static enum sp_status lex_raw(struct lexer *x)
+static void lex_raw(struct lexer *x)
 {
-    enum sp_status st;
     struct sp_builder b = {.heap = x->heap};
     size_t begin = x->pos, pos = begin + 1;
 
     for (; pos < x->size && x->text[pos] != '`'; pos++)
-        if (x->text[pos] != '\r' && (st = sp_build(&b, x->text + pos, 1))) return st;
-    if (pos >= x->size) return fail_at(x, "unterminated raw quoted string");
+        if (x->text[pos] != '\r') sp_build(&b, x->text + pos, 1);
+    if (pos >= x->size) fail_at(x, "unterminated raw quoted string");
     x->pos = pos + 1;
-    return push(x, SP_G_LITERAL, begin, sp_builder_value(&b));
+    push(x, SP_G_LITERAL, begin, sp_builder_value(&b));
 }
 
 /* Reads a decimal number, with a sign. */
-static enum sp_status lex_number(struct lexer *x)
+static void lex_number(struct lexer *x)
 {
-    enum sp_status st;
     size_t begin = x->pos, next;
     bool negative = x->text[begin] == '-', octal;
     struct sp_value value;
@@ -196,91 +188,82 @@ static enum sp_status lex_number(struct lexer *x)
             break;
     }
     next = begin + (negative || x->text[begin] == '+');
-    if ((st = sp_value_copy_text(x->heap, &value, x->text + next, x->pos - next))) return st;
+    value = sp_value_copy_text(x->heap, x->text + next, x->pos - next);
     octal = value.len > 1 && value.text[0] == '0' && value.text[1] >= '0' && value.text[1] <= '9';
     if (octal || word_char(x, &next) || !sp_number_parse(&value, value.text) ||
         value.kind == SP_V_BIG) {
-        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: bad number syntax: \"%.*s\"",
-                       line_at(x, begin), (int)(x->pos - begin < 40 ? x->pos - begin : 40),
-                       x->text + begin);
+        sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: bad number syntax: \"%.*s\"",
+                     line_at(x, begin), (int)(x->pos - begin < 40 ? x->pos - begin : 40),
+                     x->text + begin);
     }
     if (negative && value.kind == SP_V_INT) value.integer = -value.integer;
     if (negative && value.kind == SP_V_FLOAT) value.real = -value.real;
-    return push(x, SP_G_LITERAL, begin, value);
+    push(x, SP_G_LITERAL, begin, value);
 }
 
-static enum sp_status lex_punctuation(struct lexer *x)
+static void lex_punctuation(struct lexer *x)
 {
-    size_t begin = x->pos++, next;
+    static const char characters[] = "=|,:()";
+    static const uint8_t tokens[] = {SP_G_ASSIGN,  SP_G_PIPE,   SP_G_COMMA,
+                                     SP_G_DECLARE, SP_G_LPAREN, SP_G_RPAREN};
+    const char c = x->text[x->pos], *found = c ? strchr(characters, c) : NULL;
+    size_t begin = x->pos, next;
 
-    switch (x->text[begin]) {
-    case '=':
-        return push(x, SP_G_ASSIGN, begin, sp_value_none());
-    case '|':
-        return push(x, SP_G_PIPE, begin, sp_value_none());
-    case ',':
-        return push(x, SP_G_COMMA, begin, sp_value_none());
-    case ':':
-        if (!here(x, "=")) return fail_at(x, "expected :=");
+    if (found == NULL && word_char(x, &next)) {
+        lex_word(x);
+    } else if (found == NULL && (c < ' ' || c > '~')) {
+        fail_at(x, "unrecognized character in action");
+    } else {
         x->pos++;
-        return push(x, SP_G_DECLARE, begin, sp_value_none());
-    case '(':
-        x->parens++;
-        return push(x, SP_G_LPAREN, begin, sp_value_none());
-    case ')':
-        if (x->parens-- == 0) return fail_at(x, "unexpected right paren");
-        return push(x, SP_G_RPAREN, begin, sp_value_none());
-    default:
-        break;
+        if (c == ':' && !here(x, "=")) fail_at(x, "expected :=");
+        if (c == ')' && x->parens == 0) fail_at(x, "unexpected right paren");
+        x->pos += c == ':';
+        if (c == '(') x->parens++;
+        if (c == ')') x->parens--;
+        push(x, found ? tokens[found - characters] : SP_G_OTHER, begin,
+             found ? sp_value_none() : sp_value_text(x->text + begin, 1));
     }
-    x->pos = begin;
-    if (word_char(x, &next)) return lex_word(x);
-    if (x->text[begin] < ' ' || x->text[begin] > '~')
-        return fail_at(x, "unrecognized character in action");
-    x->pos++;
-    return push(x, SP_G_OTHER, begin, sp_value_text(x->text + begin, 1));
 }
 
 /* Reads an action from after `{{` to after `}}`. */
-static enum sp_status lex_action(struct lexer *x)
+static void lex_action(struct lexer *x)
 {
-    enum sp_status st = SP_OK;
     bool trims;
 
     x->parens = 0;
-    while (x->pos < x->size && !st) {
+    while (x->pos < x->size && !x->heap->status) {
         char c = x->text[x->pos];
         char next = x->pos + 1 < x->size ? x->text[x->pos + 1] : '\0';
         size_t right = right_delimiter(x, &trims), begin = x->pos;
         if (right) {
-            if (x->parens) return fail_at(x, "unclosed left paren");
+            if (x->parens) fail_at(x, "unclosed left paren");
             x->pos += right;
-            if ((st = push(x, SP_G_RIGHT, begin, sp_value_none()))) return st;
+            push(x, SP_G_RIGHT, begin, sp_value_none());
             if (trims) skip_whitespace(x);
-            return SP_OK;
+            return;
         }
         if (is_space(c)) {
             x->pos++;
             x->spaced = true;
         } else if (c == '"' || c == '\'') {
-            st = lex_quoted(x);
+            lex_quoted(x);
         } else if (c == '`') {
-            st = lex_raw(x);
+            lex_raw(x);
         } else if (c == '$') {
-            st = lex_field(x, SP_G_VARIABLE);
+            lex_field(x, SP_G_VARIABLE);
         } else if (c == '.' && !(next >= '0' && next <= '9')) {
-            st = lex_field(x, SP_G_FIELD);
+            lex_field(x, SP_G_FIELD);
         } else if (c == '.' || c == '+' || c == '-' || (c >= '0' && c <= '9')) {
-            st = lex_number(x);
+            lex_number(x);
         } else {
-            st = lex_punctuation(x);
+            lex_punctuation(x);
         }
     }
-    return st ? st : fail_at(x, "unclosed action");
+    fail_at(x, "unclosed action");
 }
 
 /* Skips a comment, which must be alone in its action; x->pos is at its slash. */
-static enum sp_status lex_comment(struct lexer *x)
+static void lex_comment(struct lexer *x)
 {
     bool trims;
     size_t right;
@@ -288,20 +271,20 @@ static enum sp_status lex_comment(struct lexer *x)
     x->pos += 2;
     while (x->pos < x->size && !here(x, "*/"))
         x->pos++;
-    if (x->pos >= x->size) return fail_at(x, "unclosed comment");
+    if (x->pos >= x->size) {
+        fail_at(x, "unclosed comment");
+        return;
+    }
     x->pos += 2;
     right = right_delimiter(x, &trims);
-    if (!right) return fail_at(x, "comment ends before closing delimiter");
+    if (!right) fail_at(x, "comment ends before closing delimiter");
     x->pos += right;
     if (trims) skip_whitespace(x);
-    return SP_OK;
 }
 
-static enum sp_status lex_all(struct lexer *x)
+static void lex_all(struct lexer *x)
 {
-    enum sp_status st = SP_OK;
-
-    while (!st) {
+    while (!x->heap->status) {
         size_t begin = x->pos, end;
         bool trims;
         while (x->pos < x->size && !here(x, "{{"))
@@ -312,34 +295,29 @@ static enum sp_status lex_all(struct lexer *x)
         while (trims && end > begin && is_space(x->text[end - 1]))
             end--;
         x->spaced = false;
-        if (end > begin) {
-            st = push(x, SP_G_TEXT, begin, sp_value_text(x->text + begin, end - begin));
-            if (st) return st;
-        }
-        if (x->pos >= x->size) return push(x, SP_G_END, x->size, sp_value_none());
+        if (end > begin) push(x, SP_G_TEXT, begin, sp_value_text(x->text + begin, end - begin));
+        if (x->pos >= x->size) break;
         begin = x->pos;
         x->pos += trims ? 4 : 2;
         if (here(x, "/*")) {
-            st = lex_comment(x);
+            lex_comment(x);
         } else {
-            if ((st = push(x, SP_G_LEFT, begin, sp_value_none()))) return st;
+            push(x, SP_G_LEFT, begin, sp_value_none());
             x->spaced = true;
-            st = lex_action(x);
+            lex_action(x);
         }
     }
-    return st;
+    push(x, SP_G_END, x->size, sp_value_none());
 }
 
-enum sp_status sp_go_lex(struct sp_go_lexeme **out, const char *text, size_t size,
-                         struct sp_heap *heap)
+const struct sp_go_lexeme *sp_go_lex(const char *text, size_t size, struct sp_heap *heap)
 {
-    enum sp_status st;
     struct lexer x = {.heap = heap, .text = text, .size = size, .line = 1};
     size_t valid = sp_utf8_valid(text, size);
 
     if (valid < size)
-        return sp_fail(heap->err, SP_E_INPUT, "template:%u: not valid UTF-8", line_at(&x, valid));
-    if ((st = lex_all(&x))) return st;
-    *out = x.tokens;
-    return SP_OK;
+        sp_heap_fail(heap, SP_E_INPUT, "template:%u: not valid UTF-8", line_at(&x, valid));
+    else
+        lex_all(&x);
+    return heap->status ? NULL : x.tokens;
 }

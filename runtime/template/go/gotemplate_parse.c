@@ -1,6 +1,11 @@
-/* The parser of Go templates. It also marks the nodes that ollama cuts off for the last turn. */
+/* The parser of Go templates. It also marks the nodes that ollama cuts off for the last turn.
+ *
+ * After a failure, which the heap keeps, the parser is at the end of the template, and functions
+ * return nodes that nobody reads. */
 #include "runtime/template/go/gotemplate_exec.h"
+#include "format/base/number_text.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,51 +16,43 @@ struct parser {
     struct sp_value *vars; /* [n_vars] names of the visible variables */
     size_t n_vars, cap_vars;
     unsigned depth, ranges;
+    struct sp_go_node no_node; /* stands for a node that could not be made */
 };
 
 enum list_end { ENDS_END, ENDS_ELSE, ENDS_TEXT };
 
-static enum sp_status parse_list(struct parser *p, struct sp_go_node **out, enum list_end *end);
-static enum sp_status parse_pipe(struct parser *p, struct sp_go_node **out, const char *context,
-                                 enum sp_go_token close);
+static struct sp_go_node *parse_list(struct parser *p, enum list_end *end);
+static struct sp_go_node *parse_pipe(struct parser *p, const char *context, enum sp_go_token close);
 
-static const char *token_name(const struct sp_go_lexeme *t)
+/* Fails with "template:LINE: " and a message. */
+static void SP_PRINTF(3, 4) reject(struct parser *p, uint32_t line, const char *format, ...)
 {
-    static const char *const names[] = {
-        [SP_G_END] = "EOF",
-        [SP_G_TEXT] = "text",
-        [SP_G_LEFT] = "{{",
-        [SP_G_RIGHT] = "}}",
-        [SP_G_LPAREN] = "(",
-        [SP_G_RPAREN] = ")",
-        [SP_G_PIPE] = "|",
-        [SP_G_ASSIGN] = "=",
-        [SP_G_DECLARE] = ":=",
-        [SP_G_COMMA] = ",",
-        [SP_G_DOT] = ".",
-        [SP_G_NIL] = "nil",
-        [SP_G_LITERAL] = "a literal",
-        [SP_G_KEYWORD] = "a keyword",
-        [SP_G_NAME] = "a function",
-        [SP_G_FIELD] = "a field",
-        [SP_G_VARIABLE] = "a variable",
-        [SP_G_OTHER] = "a character",
-    };
+    char text[SP_ERR_TEXT];
+    va_list args;
 
-    return names[t->token];
+    va_start(args, format);
+    sp_number_vprint(text, sizeof text, format, args);
+    va_end(args);
+    sp_heap_fail(p->heap, SP_E_INPUT, "template:%u: %s", line, text);
+    while (p->at->token != SP_G_END)
+        p->at++;
 }
 
-static enum sp_status unexpected(struct parser *p, const char *context)
+static void unexpected(struct parser *p, const char *context)
 {
+    static const char *const names[] = {
+        [SP_G_END] = "EOF",    [SP_G_TEXT] = "text", [SP_G_LEFT] = "{{", [SP_G_RIGHT] = "}}",
+        [SP_G_LPAREN] = "(",   [SP_G_RPAREN] = ")",  [SP_G_PIPE] = "|",  [SP_G_ASSIGN] = "=",
+        [SP_G_DECLARE] = ":=", [SP_G_COMMA] = ",",
+    };
     const struct sp_go_lexeme *t = p->at;
+    uint32_t len = t->end - t->begin;
 
-    if (t->token >= SP_G_LITERAL || t->token == SP_G_OTHER) {
-        uint32_t len = t->end - t->begin;
-        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected <%.*s> in %s", t->line,
-                       (int)(len < 40 ? len : 40), p->tree->text + t->begin, context);
-    }
-    return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected %s in %s", t->line,
-                   token_name(t), context);
+    if (t->token < SP_G_OTHER)
+        reject(p, t->line, "unexpected %s in %s", names[t->token], context);
+    else
+        reject(p, t->line, "unexpected <%.*s> in %s", (int)(len < 40 ? len : 40),
+               p->tree->text + t->begin, context);
 }
 
 static bool at_keyword(const struct parser *p, const char *name)
@@ -63,59 +60,55 @@ static bool at_keyword(const struct parser *p, const char *name)
     return p->at->token == SP_G_KEYWORD && sp_text_is(p->at->value, name);
 }
 
-static enum sp_status expect(struct parser *p, enum sp_go_token token, const char *context)
+static void expect(struct parser *p, enum sp_go_token token, const char *context)
 {
-    if (p->at->token != token) return unexpected(p, context);
-    p->at++;
-    return SP_OK;
+    if (p->at->token == token)
+        p->at++;
+    else
+        unexpected(p, context);
 }
 
-static enum sp_status enter(struct parser *p)
+static void enter(struct parser *p)
 {
-    if (++p->depth <= SP_TEMPLATE_MAX_NESTING) return SP_OK;
-    return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: nested deeper than %d levels",
-                   p->at->line, SP_TEMPLATE_MAX_NESTING);
+    if (++p->depth > SP_TEMPLATE_MAX_NESTING)
+        reject(p, p->at->line, "nested deeper than %d levels", SP_TEMPLATE_MAX_NESTING);
 }
 
-static enum sp_status new_node(struct parser *p, struct sp_go_node **out, enum sp_go_kind kind)
+static struct sp_go_node *new_node(struct parser *p, enum sp_go_kind kind)
 {
-    enum sp_status st;
-    struct sp_go_node *node;
+    struct sp_go_node *node = sp_heap_take(p->heap, sizeof *node);
 
-    if ((st = sp_heap_take(p->heap, &node, sizeof *node))) return st;
+    if (node == NULL) {
+        node = &p->no_node;
+        *node = (struct sp_go_node){.names = &p->heap->no_list};
+    }
     node->kind = (uint8_t)kind;
     node->line = p->at->line;
     node->begin = p->at->begin;
     node->end = p->at->end;
-    *out = node;
-    return SP_OK;
+    return node;
 }
 
-static enum sp_status declare(struct parser *p, struct sp_value name)
+static void declare(struct parser *p, struct sp_value name)
 {
-    enum sp_status st;
-
-    if ((st = sp_heap_grow(p->heap, &p->vars, p->n_vars, &p->cap_vars, sizeof *p->vars))) return st;
-    p->vars[p->n_vars++] = name;
-    return SP_OK;
+    if (sp_heap_grow(p->heap, &p->vars, p->n_vars, &p->cap_vars, sizeof *p->vars))
+        p->vars[p->n_vars++] = name;
 }
 
-static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
+static struct sp_go_node *parse_term(struct parser *p)
 {
-    enum sp_status st;
     const struct sp_go_lexeme *t = p->at;
     struct sp_go_node *node;
     size_t var = p->n_vars;
 
     if (t->token == SP_G_LPAREN) {
         p->at++;
-        st = parse_pipe(p, out, "parenthesized pipeline", SP_G_RPAREN);
-        if (!st) (*out)->begin = t->begin;
-        return st;
+        node = parse_pipe(p, "parenthesized pipeline", SP_G_RPAREN);
+        node->begin = t->begin;
+        return node;
     }
-    if ((st = new_node(p, &node, SP_N_LITERAL))) return st;
+    node = new_node(p, SP_N_LITERAL);
     node->value = t->value;
-    *out = node;
     switch (t->token) {
     case SP_G_LITERAL:
         break;
@@ -131,184 +124,147 @@ static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
     case SP_G_NAME:
         node->kind = SP_N_FUNCTION;
         node->function = sp_go_find_function(t->value);
-        if (node->function == NULL) {
-            return sp_fail(p->heap->err, SP_E_INPUT,
-                           "template:%u: function \"%.*s\" is not supported", t->line,
-                           (int)t->value.len, t->value.text);
-        }
+        if (node->function == NULL)
+            reject(p, t->line, "function \"%.*s\" is not supported", (int)t->value.len,
+                   t->value.text);
         break;
     case SP_G_VARIABLE:
         node->kind = SP_N_VARIABLE;
         while (var > 0 && sp_text_order(p->vars[var - 1], t->value) != 0)
             var--;
-        if (var > 0) break;
-        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: undefined variable \"%.*s\"",
-                       t->line, (int)t->value.len, t->value.text);
+        if (var == 0)
+            reject(p, t->line, "undefined variable \"%.*s\"", (int)t->value.len, t->value.text);
+        break;
     default:
-        return unexpected(p, "operand");
+        unexpected(p, "operand");
     }
-    p->at++;
-    return SP_OK;
+    if (!p->heap->status) p->at++;
+    return node;
 }
 
 /* Parses a term and the fields that follow it without whitespace. */
-static enum sp_status parse_operand(struct parser *p, struct sp_go_node **out)
+static struct sp_go_node *parse_operand(struct parser *p)
 {
-    enum sp_status st;
-    struct sp_go_node *node, *chain;
-    struct sp_value names;
+    struct sp_go_node *node = parse_term(p), *term = node;
+    struct sp_value names = sp_value_list(p->heap, SP_SHAPE_PLAIN, 0);
 
-    if ((st = parse_term(p, &node))) return st;
-    *out = node;
-    if ((st = sp_value_list(p->heap, &names, SP_SHAPE_PLAIN, 0))) return st;
-    if (node->kind == SP_N_FIELD && (st = sp_list_push(p->heap, names.list, node->value)))
-        return st;
+    if (node->kind == SP_N_FIELD) sp_list_push(p->heap, names.list, node->value);
     if (p->at->token == SP_G_FIELD && !p->at->spaced) {
         if (node->kind == SP_N_LITERAL || node->kind == SP_N_NIL || node->kind == SP_N_DOT)
-            return unexpected(p, "operand, after a literal");
+            unexpected(p, "operand, after a literal");
         if (node->kind != SP_N_FIELD && node->kind != SP_N_VARIABLE) {
-            if ((st = new_node(p, &chain, SP_N_CHAIN))) return st;
-            chain->a = node;
-            chain->begin = node->begin;
-            *out = node = chain;
+            node = new_node(p, SP_N_CHAIN);
+            node->a = term;
+            node->begin = term->begin;
         }
     }
     if (node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE || node->kind == SP_N_CHAIN)
         node->names = names.list;
     while (p->at->token == SP_G_FIELD && !p->at->spaced) {
-        if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
+        sp_list_push(p->heap, names.list, p->at->value);
         node->end = p->at++->end;
     }
-    return SP_OK;
+    return node;
 }
 
-static enum sp_status parse_command(struct parser *p, struct sp_go_node **out,
-                                    enum sp_go_token close)
+static struct sp_go_node *parse_command(struct parser *p, enum sp_go_token close)
 {
-    enum sp_status st;
-    struct sp_go_node *arg, **end;
+    struct sp_go_node *node = new_node(p, SP_N_COMMAND), **end = &node->list;
 
-    if ((st = new_node(p, out, SP_N_COMMAND))) return st;
-    end = &(*out)->list;
     for (;;) {
-        if ((st = parse_operand(p, &arg))) return st;
+        struct sp_go_node *arg = parse_operand(p);
         *end = arg;
         end = &arg->next;
-        (*out)->end = arg->end;
-        if (p->at->token == close) return SP_OK;
+        node->end = arg->end;
         if (p->at->token == SP_G_PIPE) {
             p->at++;
-            return SP_OK;
+            return node;
         }
-        if (!p->at->spaced) return unexpected(p, "operand");
+        if (p->at->token == close || p->heap->status) return node;
+        if (!p->at->spaced) unexpected(p, "operand");
     }
 }
 
 /* Parses `$x :=`, `$x =` or `$i, $x :=` at the start of a pipeline. */
-static enum sp_status parse_declarations(struct parser *p, struct sp_go_node *pipe,
-                                         const char *context)
+static void parse_declarations(struct parser *p, struct sp_go_node *pipe, const char *context)
 {
-    enum sp_status st;
-    struct sp_value names;
-
-    if ((st = sp_value_list(p->heap, &names, SP_SHAPE_PLAIN, 0))) return st;
-    pipe->names = names.list;
+    pipe->names = sp_value_list(p->heap, SP_SHAPE_PLAIN, 0).list;
     while (p->at->token == SP_G_VARIABLE) {
         uint8_t next = p->at[1].token;
-        if (next != SP_G_ASSIGN && next != SP_G_DECLARE && next != SP_G_COMMA) return SP_OK;
-        if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
-        if ((st = declare(p, p->at->value))) return st;
-        p->at += 2;
-        if (next == SP_G_COMMA) {
-            if (strcmp(context, "range") != 0 || names.list->n > 1) {
-                p->at--;
-                return unexpected(p, context);
-            }
-            if (p->at->token != SP_G_VARIABLE)
-                return unexpected(p, "range, which can only initialize variables");
-            continue;
-        }
+        if (next != SP_G_ASSIGN && next != SP_G_DECLARE && next != SP_G_COMMA) return;
+        sp_list_push(p->heap, pipe->names, p->at->value);
+        declare(p, p->at->value);
         pipe->assigns = next == SP_G_ASSIGN;
-        return SP_OK;
+        p->at += 2;
+        if (next != SP_G_COMMA) return;
+        if (strcmp(context, "range") != 0 || pipe->names->n > 1) {
+            p->at--;
+            unexpected(p, context);
+        } else if (p->at->token != SP_G_VARIABLE) {
+            unexpected(p, "range, which can only initialize variables");
+        }
     }
-    return SP_OK;
 }
 
-static enum sp_status parse_pipe(struct parser *p, struct sp_go_node **out, const char *context,
-                                 enum sp_go_token close)
+static struct sp_go_node *parse_pipe(struct parser *p, const char *context, enum sp_go_token close)
 {
-    enum sp_status st;
-    struct sp_go_node *pipe, *command, **end;
+    struct sp_go_node *pipe = new_node(p, SP_N_PIPE), **end = &pipe->list;
 
-    if ((st = enter(p)) || (st = new_node(p, &pipe, SP_N_PIPE))) return st;
-    if ((st = parse_declarations(p, pipe, context))) return st;
-    end = &pipe->list;
-    while (p->at->token != close) {
-        if ((st = parse_command(p, &command, close))) return st;
-        if (pipe->list != NULL && command->list->kind != SP_N_FIELD &&
-            command->list->kind != SP_N_VARIABLE && command->list->kind != SP_N_CHAIN &&
-            command->list->kind != SP_N_FUNCTION && command->list->kind != SP_N_PIPE) {
-            return sp_fail(p->heap->err, SP_E_INPUT,
-                           "template:%u: non executable command in pipeline", command->line);
-        }
+    enter(p);
+    parse_declarations(p, pipe, context);
+    while (p->at->token != close && !p->heap->status) {
+        struct sp_go_node *command = parse_command(p, close);
+        uint8_t kind = command->list->kind;
+        if (pipe->list != NULL && kind != SP_N_FIELD && kind != SP_N_VARIABLE &&
+            kind != SP_N_CHAIN && kind != SP_N_FUNCTION && kind != SP_N_PIPE)
+            reject(p, command->line, "non executable command in pipeline");
         *end = command;
         end = &command->next;
         pipe->end = command->end;
     }
-    if (pipe->list == NULL) {
-        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: missing value for %s", p->at->line,
-                       context);
-    }
+    if (pipe->list == NULL) reject(p, p->at->line, "missing value for %s", context);
     if (close == SP_G_RPAREN) pipe->end = p->at->end;
-    p->at++;
+    if (!p->heap->status) p->at++;
     p->depth--;
-    *out = pipe;
-    return SP_OK;
+    return pipe;
 }
 
 /* Parses the condition, body and else of if, with and range. `else if` (and `else with`) make a
  * chain with a single end. */
-static enum sp_status parse_control(struct parser *p, struct sp_go_node *node, const char *context)
+static void parse_control(struct parser *p, struct sp_go_node *node, const char *context)
 {
-    enum sp_status st;
     enum list_end end;
     size_t n_vars = p->n_vars;
     bool range = node->kind == SP_N_RANGE;
 
-    if ((st = parse_pipe(p, &node->a, context, SP_G_RIGHT))) return st;
+    node->a = parse_pipe(p, context, SP_G_RIGHT);
     p->ranges += range;
-    st = parse_list(p, &node->body, &end);
+    node->body = parse_list(p, &end);
     p->ranges -= range;
-    if (st) return st;
-    while (end == ENDS_ELSE) {
-        bool again = p->at->token == SP_G_KEYWORD && !range && sp_text_is(p->at->value, context);
-        if (again) {
-            struct sp_go_node *next;
-            if ((st = new_node(p, &next, node->kind))) return st;
+    while (end == ENDS_ELSE && !p->heap->status) {
+        if (!range && at_keyword(p, context)) {
+            struct sp_go_node *next = new_node(p, node->kind);
             p->at++;
             next->chained = true;
             node->other = next;
             node = next;
-            if ((st = parse_pipe(p, &node->a, context, SP_G_RIGHT))) return st;
-            if ((st = parse_list(p, &node->body, &end))) return st;
+            node->a = parse_pipe(p, context, SP_G_RIGHT);
+            node->body = parse_list(p, &end);
             continue;
         }
-        if ((st = expect(p, SP_G_RIGHT, "else"))) return st;
-        if ((st = parse_list(p, &node->other, &end))) return st;
+        expect(p, SP_G_RIGHT, "else");
+        node->other = parse_list(p, &end);
         if (end == ENDS_END) break;
-        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: expected end; found else",
-                       p->at->line);
+        reject(p, p->at->line, "expected end; found else");
     }
     p->n_vars = n_vars;
-    return SP_OK;
 }
 
-static enum sp_status parse_name(struct parser *p, struct sp_value *out, const char *context)
+static struct sp_value parse_name(struct parser *p, const char *context)
 {
-    if (p->at->token != SP_G_LITERAL || p->at->value.kind != SP_V_TEXT)
-        return unexpected(p, context);
-    *out = p->at++->value;
-    return SP_OK;
+    if (p->at->token == SP_G_LITERAL && p->at->value.kind == SP_V_TEXT) return p->at++->value;
+    unexpected(p, context);
+    return sp_value_name("");
 }
 
 static bool only_space(const struct sp_go_node *node)
@@ -322,163 +278,155 @@ static bool only_space(const struct sp_go_node *node)
 }
 
 /* Parses the body of define and block, and stores it under its name; an empty one replaces none. */
-static enum sp_status parse_definition(struct parser *p, struct sp_value name, const char *context)
+static void parse_definition(struct parser *p, struct sp_value name, const char *context)
 {
-    enum sp_status st;
     struct parser inner = *p;
     struct sp_go_define *define;
-    struct sp_go_node *body = NULL;
+    struct sp_go_node *body;
     enum list_end end;
 
     inner.vars = NULL;
     inner.n_vars = inner.cap_vars = inner.ranges = 0;
-    if ((st = declare(&inner, sp_value_name("$")))) return st;
-    if ((st = parse_list(&inner, &body, &end))) return st;
+    declare(&inner, sp_value_name("$"));
+    body = parse_list(&inner, &end);
     p->at = inner.at;
-    if (end != ENDS_END) return unexpected(p, context);
+    if (end != ENDS_END) unexpected(p, context);
+    if (p->heap->status) return;
     for (define = p->tree->defines; define != NULL; define = define->next) {
         if (sp_text_order(define->name, name) != 0) continue;
-        if (only_space(body)) return SP_OK;
-        if (only_space(define->body)) {
-            define->body = body;
-            return SP_OK;
-        }
-        return sp_fail(p->heap->err, SP_E_INPUT,
-                       "template:%u: multiple definition of template \"%.*s\"", p->at->line,
-                       (int)name.len, name.text);
+        if (only_space(body)) return;
+        if (!only_space(define->body))
+            reject(p, p->at->line, "multiple definition of template \"%.*s\"", (int)name.len,
+                   name.text);
+        define->body = body;
+        return;
     }
-    if ((st = sp_heap_take(p->heap, &define, sizeof *define))) return st;
-    define->name = name;
-    define->body = body;
-    define->next = p->tree->defines;
+    if ((define = sp_heap_take(p->heap, sizeof *define)) == NULL) return;
+    *define = (struct sp_go_define){name, body, p->tree->defines};
     p->tree->defines = define;
-    return SP_OK;
 }
 
-static enum sp_status parse_template(struct parser *p, struct sp_go_node *node, bool block)
+static void parse_template(struct parser *p, struct sp_go_node *node, bool block)
 {
-    enum sp_status st;
     const char *context = block ? "block clause" : "template clause";
 
     node->kind = SP_N_TEMPLATE;
     node->end = p->at->end;
-    if ((st = parse_name(p, &node->value, context))) return st;
-    if (block || p->at->token != SP_G_RIGHT) {
-        if ((st = parse_pipe(p, &node->a, context, SP_G_RIGHT))) return st;
-        return block ? parse_definition(p, node->value, context) : SP_OK;
+    node->value = parse_name(p, context);
+    if (!block && p->at->token == SP_G_RIGHT) {
+        p->at++;
+        return;
     }
-    p->at++;
-    return SP_OK;
+    node->a = parse_pipe(p, context, SP_G_RIGHT);
+    if (block) parse_definition(p, node->value, context);
 }
 
-static enum sp_status parse_keyword(struct parser *p, struct sp_go_node *node)
+static void parse_keyword(struct parser *p, struct sp_go_node *node)
 {
-    const struct sp_value word = p->at->value;
-    bool is_break = sp_text_is(word, "break");
-
     static const struct {
         const char *name;
         enum sp_go_kind kind;
     } controls[] = {{"if", SP_N_IF}, {"with", SP_N_WITH}, {"range", SP_N_RANGE}};
+    const struct sp_value word = p->at->value;
+    bool is_break = sp_text_is(word, "break");
 
     for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
         if (!sp_text_is(word, controls[i].name)) continue;
         node->kind = (uint8_t)controls[i].kind;
         p->at++;
-        return parse_control(p, node, controls[i].name);
+        parse_control(p, node, controls[i].name);
+        return;
     }
     if (sp_text_is(word, "template") || sp_text_is(word, "block")) {
         p->at++;
-        return parse_template(p, node, word.text[0] == 'b');
-    }
-    if (is_break || sp_text_is(word, "continue")) {
+        parse_template(p, node, word.text[0] == 'b');
+    } else if (is_break || sp_text_is(word, "continue")) {
         node->kind = is_break ? SP_N_BREAK : SP_N_CONTINUE;
         p->at++;
-        if (p->ranges == 0) {
-            return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {{%.*s}} outside {{range}}",
-                           node->line, (int)word.len, word.text);
-        }
-        return expect(p, SP_G_RIGHT, is_break ? "{{break}}" : "{{continue}}");
+        if (p->ranges == 0)
+            reject(p, node->line, "{{%.*s}} outside {{range}}", (int)word.len, word.text);
+        expect(p, SP_G_RIGHT, is_break ? "{{break}}" : "{{continue}}");
+    } else {
+        unexpected(p, "command");
     }
-    return unexpected(p, "command");
 }
 
 /* Parses one text or action; *end is ENDS_TEXT unless it was an end or else. */
-static enum sp_status parse_item(struct parser *p, struct sp_go_node **out, enum list_end *end)
+static struct sp_go_node *parse_item(struct parser *p, enum list_end *end)
 {
-    enum sp_status st;
-    struct sp_go_node *node;
+    struct sp_go_node *node = new_node(p, SP_N_TEXT);
 
     *end = ENDS_TEXT;
-    if ((st = new_node(p, &node, SP_N_TEXT))) return st;
-    *out = node;
     if (p->at->token == SP_G_TEXT) {
         node->value = p->at++->value;
-        return SP_OK;
+        return node;
     }
-    if ((st = expect(p, SP_G_LEFT, "input"))) return st;
+    expect(p, SP_G_LEFT, "input");
     if (at_keyword(p, "end")) {
         p->at++;
         *end = ENDS_END;
-        return expect(p, SP_G_RIGHT, "end");
+        expect(p, SP_G_RIGHT, "end");
+        return node;
     }
     if (at_keyword(p, "else")) {
         p->at++;
         *end = ENDS_ELSE;
         /* the next token decides whether this is `else if` */
-        return SP_OK;
+        return node;
     }
     node->begin = p->at->begin;
     node->end = p->at->end;
-    if (p->at->token == SP_G_KEYWORD) return parse_keyword(p, node);
-    node->kind = SP_N_ACTION;
-    return parse_pipe(p, &node->a, "command", SP_G_RIGHT);
+    if (p->at->token == SP_G_KEYWORD) {
+        parse_keyword(p, node);
+    } else {
+        node->kind = SP_N_ACTION;
+        node->a = parse_pipe(p, "command", SP_G_RIGHT);
+    }
+    return node;
 }
 
-static enum sp_status parse_list(struct parser *p, struct sp_go_node **out, enum list_end *end)
+static struct sp_go_node *parse_list(struct parser *p, enum list_end *end)
 {
-    enum sp_status st;
-    struct sp_go_node *node;
+    struct sp_go_node *list = NULL, **out = &list;
 
-    if ((st = enter(p))) return st;
+    *end = ENDS_TEXT;
+    enter(p);
     while (p->at->token != SP_G_END) {
-        if ((st = parse_item(p, &node, end))) return st;
+        struct sp_go_node *node = parse_item(p, end);
         if (*end != ENDS_TEXT) {
             p->depth--;
-            return SP_OK;
+            return list;
         }
         *out = node;
         out = &node->next;
     }
-    return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected EOF", p->at->line);
+    reject(p, p->at->line, "unexpected EOF");
+    return list;
 }
 
-static enum sp_status parse_top(struct parser *p)
+static void parse_top(struct parser *p)
 {
-    enum sp_status st;
-    struct sp_go_node *node, **out = &p->tree->body;
-    struct sp_value name;
+    struct sp_go_node **out = &p->tree->body;
     enum list_end end;
 
-    if ((st = declare(p, sp_value_name("$")))) return st;
+    declare(p, sp_value_name("$"));
     while (p->at->token != SP_G_END) {
+        struct sp_go_node *node;
         if (p->at->token == SP_G_LEFT && p->at[1].token == SP_G_KEYWORD &&
             sp_text_is(p->at[1].value, "define")) {
+            struct sp_value name;
             p->at += 2;
-            if ((st = parse_name(p, &name, "define clause"))) return st;
-            if ((st = expect(p, SP_G_RIGHT, "define clause"))) return st;
-            if ((st = parse_definition(p, name, "define clause"))) return st;
+            name = parse_name(p, "define clause");
+            expect(p, SP_G_RIGHT, "define clause");
+            parse_definition(p, name, "define clause");
             continue;
         }
-        if ((st = parse_item(p, &node, &end))) return st;
-        if (end != ENDS_TEXT) {
-            return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected {{%s}}", node->line,
-                           end == ENDS_END ? "end" : "else");
-        }
+        node = parse_item(p, &end);
+        if (end != ENDS_TEXT)
+            reject(p, node->line, "unexpected {{%s}}", end == ENDS_END ? "end" : "else");
         *out = node;
         out = &node->next;
     }
-    return SP_OK;
 }
 
 /* Marks the arguments of a pipeline after the first .Response. The whole pipeline is marked if one
@@ -570,7 +518,6 @@ enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *tex
 {
     enum sp_status st;
     struct sp_gotemplate *t;
-    struct sp_go_lexeme *tokens;
     struct parser p = {0};
     bool cut = false;
 
@@ -580,22 +527,22 @@ enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *tex
     }
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
     sp_heap_init(&t->heap, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, err);
-    if ((st = sp_heap_take(&t->heap, &t->text, size + 1))) goto done;
-    if (size) memcpy(t->text, text, size);
-    if ((st = sp_go_lex(&tokens, t->text, size, &t->heap))) goto done;
+    t->text = sp_heap_take(&t->heap, size + 1);
+    if (t->text && size) memcpy(t->text, text, size);
     p.heap = &t->heap;
     p.tree = t;
-    p.at = tokens;
-    if ((st = parse_top(&p))) goto done;
+    if (t->text) p.at = sp_go_lex(t->text, size, &t->heap);
+    if (p.at) parse_top(&p);
+    t->heap.err = NULL;
+    if ((st = t->heap.status)) {
+        sp_gotemplate_free(t);
+        return st;
+    }
     t->appends_response =
         !sp_gotemplate_mentions(t, "messages") && !sp_gotemplate_mentions(t, "response");
     cut_list(t->body, &cut);
-    t->heap.err = NULL;
     *out = t;
-    t = NULL; /* *out owns it now */
-done:
-    sp_gotemplate_free(t);
-    return st;
+    return SP_OK;
 }
 
 void sp_gotemplate_free(struct sp_gotemplate *t)

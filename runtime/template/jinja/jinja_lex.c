@@ -69,18 +69,13 @@ const char *sp_jinja_token_name(enum sp_jinja_token token)
     return names[token];
 }
 
-static enum sp_status push(struct lexer *x, enum sp_jinja_token token, struct sp_value value)
+static void push(struct lexer *x, enum sp_jinja_token token, struct sp_value value)
 {
-    enum sp_status st;
-
-    if (x->n == MAX_TOKENS) {
-        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: more than %d tokens", x->line,
-                       MAX_TOKENS);
-    }
-    if ((st = sp_heap_grow(x->heap, &x->tokens, x->n, &x->cap, sizeof *x->tokens))) return st;
-    x->tokens[x->n++] =
-        (struct sp_jinja_lexeme){.token = (uint8_t)token, .line = x->line, .value = value};
-    return SP_OK;
+    if (x->n == MAX_TOKENS)
+        sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: more than %d tokens", x->line, MAX_TOKENS);
+    if (sp_heap_grow(x->heap, &x->tokens, x->n, &x->cap, sizeof *x->tokens))
+        x->tokens[x->n++] =
+            (struct sp_jinja_lexeme){.token = (uint8_t)token, .line = x->line, .value = value};
 }
 
 static bool looking_at(const struct lexer *x, size_t pos, const char *what)
@@ -153,13 +148,12 @@ static size_t trim_after(const struct lexer *x, size_t pos, char sign)
     return pos;
 }
 
-static enum sp_status push_text(struct lexer *x, size_t end)
+static void push_text(struct lexer *x, size_t end)
 {
-    if (end <= x->pos) return SP_OK;
-    return push(x, SP_T_TEXT, sp_value_text(x->text + x->pos, end - x->pos));
+    if (end > x->pos) push(x, SP_T_TEXT, sp_value_text(x->text + x->pos, end - x->pos));
 }
 
-static enum sp_status lex_comment(struct lexer *x)
+static void lex_comment(struct lexer *x)
 {
     size_t begin = x->pos + 2 + (sign_at(x, x->pos + 2) != '\0');
 
@@ -169,9 +163,9 @@ static enum sp_status lex_comment(struct lexer *x)
         if (pos > begin) sign = x->text[pos - 1];
         if (sign != '-' && sign != '+') sign = '\0';
         move_to(x, trim_after(x, pos + 2, sign));
-        return SP_OK;
+        return;
     }
-    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: a comment {# without its #}", x->line);
+    sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: a comment {# without its #}", x->line);
 }
 
 /* True if `{% word %}` is at `pos`. *after: the position after it, before whitespace control;
@@ -192,80 +186,65 @@ static bool word_tag(const struct lexer *x, size_t pos, const char *word, size_t
 }
 
 /* Reads the text up to {% endraw %}; x->pos is after {% raw %}. */
-static enum sp_status lex_raw(struct lexer *x)
+static void lex_raw(struct lexer *x)
 {
-    enum sp_status st;
     size_t after;
     char sign;
 
     for (size_t pos = x->pos; pos + 1 < x->size; pos++) {
         if (x->text[pos] != '{' || !word_tag(x, pos, "endraw", &after, &sign)) continue;
-        if ((st = push_text(x, strip_end(x, pos, sign_at(x, pos + 2), true)))) return st;
+        push_text(x, strip_end(x, pos, sign_at(x, pos + 2), true));
         move_to(x, trim_after(x, after, sign));
-        return SP_OK;
+        return;
     }
-    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: {%% raw %%} without {%% endraw %%}",
-                   x->line);
+    sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: {%% raw %%} without {%% endraw %%}", x->line);
 }
 
-static enum sp_status lex_name(struct lexer *x)
+static void lex_name(struct lexer *x)
 {
     size_t pos = x->pos, next = pos;
 
     while (next < x->size && sp_unicode_continues_name(sp_utf8_next(x->text, x->size, &next)))
         pos = next;
-    if (push(x, SP_T_NAME, sp_value_text(x->text + x->pos, pos - x->pos))) return SP_E_INPUT;
+    push(x, SP_T_NAME, sp_value_text(x->text + x->pos, pos - x->pos));
     x->pos = pos;
-    return SP_OK;
 }
 
 /* Reads one escape; *pos is after the backslash, which stays if it begins no escape. */
-static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos)
+static void unescape(struct lexer *x, struct sp_builder *b, size_t *pos)
 {
-    enum sp_status st;
     char c = x->text[*pos];
-    bool known;
 
     if (c == '\n') {
         ++*pos;
-        return SP_OK;
+    } else if (c == 'N' || (c >= '0' && c <= '7')) {
+        sp_heap_fail(x->heap, SP_E_UNSUPPORTED, "template:%u: \\%c in a string is not supported",
+                     x->line, c);
+    } else {
+        if (!sp_build_escape(b, x->text, x->size, pos)) sp_build(b, "\\", 1);
+        if (x->heap->status) sp_context(x->heap->err, "template:%u", x->line);
     }
-    if (c == 'N' || (c >= '0' && c <= '7')) {
-        return sp_fail(x->heap->err, SP_E_UNSUPPORTED,
-                       "template:%u: \\%c in a string is not supported", x->line, c);
-    }
-    st = sp_build_escape(b, &known, x->text, x->size, pos);
-    if (!st && !known) st = sp_build(b, "\\", 1);
-    if (st) sp_context(x->heap->err, "template:%u", x->line);
-    return st;
 }
 
-static enum sp_status lex_string(struct lexer *x)
+static void lex_string(struct lexer *x)
 {
-    enum sp_status st;
     struct sp_builder b = {.heap = x->heap};
     char quote = x->text[x->pos];
     size_t pos = x->pos + 1;
 
-    while (pos < x->size && x->text[pos] != quote) {
+    while (pos < x->size && x->text[pos] != quote && !x->heap->status) {
         size_t begin = pos;
         while (pos < x->size && x->text[pos] != quote && x->text[pos] != '\\')
             pos++;
-        if ((st = sp_build(&b, x->text + begin, pos - begin))) return st;
-        if (pos + 1 < x->size && x->text[pos] == '\\') {
-            pos++;
-            if ((st = unescape(x, &b, &pos))) return st;
-        } else if (pos < x->size && x->text[pos] == '\\') {
-            pos++;
-        }
+        sp_build(&b, x->text + begin, pos - begin);
+        if (pos < x->size && x->text[pos] == '\\' && ++pos < x->size && !x->heap->status)
+            unescape(x, &b, &pos);
     }
-    if (pos >= x->size) {
-        return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: a string without its closing %c",
-                       x->line, quote);
-    }
-    if ((st = push(x, SP_T_STRING, sp_builder_value(&b)))) return st;
-    move_to(x, pos + 1);
-    return SP_OK;
+    if (pos >= x->size)
+        sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: a string without its closing %c", x->line,
+                     quote);
+    push(x, SP_T_STRING, sp_builder_value(&b));
+    if (!x->heap->status) move_to(x, pos + 1);
 }
 
 static size_t skip_digits(const struct lexer *x, size_t pos)
@@ -275,9 +254,8 @@ static size_t skip_digits(const struct lexer *x, size_t pos)
     return pos;
 }
 
-static enum sp_status lex_number(struct lexer *x)
+static void lex_number(struct lexer *x)
 {
-    enum sp_status st;
     struct sp_value value;
     size_t begin = x->pos, end = skip_digits(x, begin), more;
 
@@ -288,31 +266,32 @@ static enum sp_status lex_number(struct lexer *x)
         more = skip_digits(x, digits);
         if (more > digits) end = more;
     }
-    if ((st = sp_value_copy_text(x->heap, &value, x->text + begin, end - begin))) return st;
+    value = sp_value_copy_text(x->heap, x->text + begin, end - begin);
     if (!sp_number_parse(&value, value.text)) {
-        return sp_fail(x->heap->err, SP_E_UNSUPPORTED, "template:%u: %.*s exceeds 64 bits", x->line,
-                       (int)(end - begin < 40 ? end - begin : 40), x->text + begin);
+        sp_heap_fail(x->heap, SP_E_UNSUPPORTED, "template:%u: %.*s exceeds 64 bits", x->line,
+                     (int)(end - begin < 40 ? end - begin : 40), x->text + begin);
     }
     x->pos = end;
-    return push(x, value.kind == SP_V_FLOAT ? SP_T_FLOAT : SP_T_INT, value);
+    push(x, value.kind == SP_V_FLOAT ? SP_T_FLOAT : SP_T_INT, value);
 }
 
 /* Reads the operator at x->pos; *open counts open brackets, within which no tag ends. */
-static enum sp_status lex_operator(struct lexer *x, unsigned *open)
+static void lex_operator(struct lexer *x, unsigned *open)
 {
-    for (uint8_t token = SP_T_FLOORDIV; token <= SP_T_SEMICOLON; token++) {
-        const char *text = names[token];
-        if (!looking_at(x, x->pos, text)) continue;
-        if (strchr("([{", text[0]) != NULL) ++*open;
-        if (strchr(")]}", text[0]) != NULL && (*open)-- == 0) {
-            return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected %c", x->line,
-                           text[0]);
-        }
-        x->pos += strlen(text);
-        return push(x, token, sp_value_none());
+    uint8_t token = SP_T_FLOORDIV;
+
+    while (token <= SP_T_SEMICOLON && !looking_at(x, x->pos, names[token]))
+        token++;
+    if (token > SP_T_SEMICOLON) {
+        sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: unexpected character %.*s", x->line,
+                     (int)(x->size - x->pos < 4 ? x->size - x->pos : 4), x->text + x->pos);
+        return;
     }
-    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: unexpected character %.*s", x->line,
-                   (int)(x->size - x->pos < 4 ? x->size - x->pos : 4), x->text + x->pos);
+    if (strchr("([{", names[token][0]) != NULL) ++*open;
+    if (strchr(")]}", names[token][0]) != NULL && (*open)-- == 0)
+        sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: unexpected %c", x->line, names[token][0]);
+    x->pos += strlen(names[token]);
+    push(x, token, sp_value_none());
 }
 
 /* True if the tag ends at the current position, which then moves past the end. */
@@ -333,80 +312,73 @@ static bool at_tag_end(struct lexer *x, bool block)
 }
 
 /* Reads a tag from after `{%` or `{{` to after its end. */
-static enum sp_status lex_tag(struct lexer *x, bool block)
+static void lex_tag(struct lexer *x, bool block)
 {
-    enum sp_status st = SP_OK;
     unsigned open = 0;
     size_t next;
     uint32_t began = x->line;
 
-    if ((st = push(x, block ? SP_T_BLOCK_BEGIN : SP_T_VAR_BEGIN, sp_value_none()))) return st;
-    while (x->pos < x->size && !st) {
+    push(x, block ? SP_T_BLOCK_BEGIN : SP_T_VAR_BEGIN, sp_value_none());
+    while (x->pos < x->size && !x->heap->status) {
         uint32_t line = x->line;
         char c = x->text[x->pos];
         if (open == 0 && at_tag_end(x, block)) {
-            st = push(x, block ? SP_T_BLOCK_END : SP_T_VAR_END, sp_value_none());
-            if (!st) x->tokens[x->n - 1].line = line;
-            return st;
+            push(x, block ? SP_T_BLOCK_END : SP_T_VAR_END, sp_value_none());
+            if (!x->heap->status) x->tokens[x->n - 1].line = line;
+            return;
         }
         if (space_at(x, x->pos, &next))
             move_to(x, next);
         else if (c >= '0' && c <= '9')
-            st = lex_number(x);
+            lex_number(x);
         else if (c == '\'' || c == '"')
-            st = lex_string(x);
+            lex_string(x);
         else if (name_at(x, x->pos))
-            st = lex_name(x);
+            lex_name(x);
         else
-            st = lex_operator(x, &open);
+            lex_operator(x, &open);
     }
-    if (st) return st;
-    return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: %s without its %s", began,
-                   block ? "{%" : "{{", block ? "%}" : "}}");
+    sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: %s without its %s", began, block ? "{%" : "{{",
+                 block ? "%}" : "}}");
 }
 
-static enum sp_status lex_all(struct lexer *x)
+static void lex_all(struct lexer *x)
 {
-    enum sp_status st = SP_OK;
-
-    while (x->pos < x->size && !st) {
+    while (x->pos < x->size && !x->heap->status) {
         size_t tag = x->pos, after;
         char kind, sign, raw_sign;
         while (tag + 1 < x->size &&
                !(x->text[tag] == '{' && strchr("{%#", x->text[tag + 1]) && x->text[tag + 1]))
             tag++;
         if (tag + 1 >= x->size) {
-            st = push_text(x, x->size);
-            x->pos = x->size;
+            push_text(x, x->size);
             break;
         }
         kind = x->text[tag + 1];
         sign = sign_at(x, tag + 2);
-        if ((st = push_text(x, strip_end(x, tag, sign, kind != '{')))) break;
+        push_text(x, strip_end(x, tag, sign, kind != '{'));
         move_to(x, tag);
         if (kind == '%' && word_tag(x, tag, "raw", &after, &raw_sign) && raw_sign != '+') {
             move_to(x, raw_sign == '-' ? skip_space(x, after) : after);
-            st = lex_raw(x);
+            lex_raw(x);
         } else if (kind == '#') {
-            st = lex_comment(x);
+            lex_comment(x);
         } else {
             x->pos = tag + 2 + (sign != '\0');
-            st = lex_tag(x, kind == '%');
+            lex_tag(x, kind == '%');
         }
     }
-    if (st) return st;
-    return push(x, SP_T_END, sp_value_none());
+    push(x, SP_T_END, sp_value_none());
 }
 
-enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char *text, size_t size,
-                            struct sp_heap *heap)
+void sp_jinja_lex(const struct sp_jinja_lexeme **out, const struct sp_jinja_lexeme **end,
+                  const char *text, size_t size, struct sp_heap *heap)
 {
-    enum sp_status st;
     struct lexer x = {.heap = heap, .line = 1};
     size_t valid = sp_utf8_valid(text, size);
-    char *copy;
+    char *copy = sp_heap_take(heap, size + 1);
 
-    if ((st = sp_heap_take(heap, &copy, size + 1))) return st;
+    if (copy == NULL) return;
     for (size_t i = 0; i < size; i++) {
         if (text[i] == '\r') {
             copy[x.size++] = '\n';
@@ -414,15 +386,16 @@ enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char 
         } else {
             copy[x.size++] = text[i];
         }
-        if (i >= valid)
-            return sp_fail(heap->err, SP_E_INPUT, "template:%u: not valid UTF-8", x.line);
+        if (i >= valid) {
+            sp_heap_fail(heap, SP_E_INPUT, "template:%u: not valid UTF-8", x.line);
+            return;
+        }
         x.line += copy[x.size - 1] == '\n';
     }
     if (x.size > 0 && copy[x.size - 1] == '\n') x.size--;
     x.text = copy;
     x.line = 1;
-    if ((st = lex_all(&x))) return st;
+    lex_all(&x);
     *out = x.tokens;
-    *n = x.n;
-    return SP_OK;
+    if (x.n > 0) *end = &x.tokens[x.n - 1];
 }

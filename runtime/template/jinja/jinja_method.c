@@ -6,13 +6,11 @@
 
 #include <string.h>
 
-enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
+bool sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
 {
-    enum sp_status st;
-
-    if (v.kind == SP_V_TEXT) return SP_OK;
-    if ((st = sp_jinja_defined(m, v))) return st;
-    return sp_jinja_fail(m, "a str is expected, not %s", sp_jinja_type_name(v));
+    if (v.kind != SP_V_TEXT && sp_jinja_defined(m, v))
+        sp_jinja_fail(m, "a str is expected, not %s", sp_jinja_type_name(v));
+    return v.kind == SP_V_TEXT;
 }
 
 /* ---- dictionaries ---- */
@@ -20,18 +18,16 @@ enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
 SP_JINJA_FUNCTION(dict_get)
 {
     const struct sp_value *found;
-    enum sp_status st;
 
     if (!sp_value_hashable(arg[0]))
         return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(arg[0]));
-    st = sp_dict_find(m->heap, &found, in.dict, arg[0]);
-    *out = found ? *found : arg[1].kind == SP_V_ABSENT ? sp_value_none() : arg[1];
-    return st;
+    found = sp_dict_find(m->heap, in.dict, arg[0]);
+    return found ? *found : arg[1].kind == SP_V_ABSENT ? sp_value_none() : arg[1];
 }
 
 SP_JINJA_FUNCTION(dict_view)
 {
-    return sp_jinja_view(m, out, in.dict, (enum sp_value_shape)arg[SP_JINJA_HOW].integer);
+    return sp_jinja_view(m, in.dict, (enum sp_value_shape)how);
 }
 
 static const struct sp_jinja_function dict_methods[] = {
@@ -49,299 +45,235 @@ enum { AT_END = 1, REMOVES = 2 }; /* how affixes are found, and what is made of 
 /* Tells whether a text begins or ends with another, or with one of a tuple; or removes it. */
 SP_JINJA_FUNCTION(str_affix)
 {
-    enum sp_status st;
-    const bool at_end = arg[SP_JINJA_HOW].integer & AT_END;
-    const bool removes = arg[SP_JINJA_HOW].integer & REMOVES;
-    struct sp_value wanted = arg[0];
+    const bool at_end = how & AT_END, removes = how & REMOVES;
+    struct sp_value wanted = arg[0], out = removes ? in : sp_value_bool(false);
     const struct sp_list one = {.at = &wanted, .n = 1}, *list = &one;
 
     if (!removes && wanted.kind == SP_V_LIST && wanted.shape == SP_SHAPE_TUPLE) list = wanted.list;
-    *out = removes ? in : sp_value_bool(false);
     for (size_t i = 0; i < list->n; i++) {
         const struct sp_value part = list->at[i];
         const char *at;
-        if ((st = sp_jinja_want_text(m, part))) return st;
-        if ((st = sp_heap_charge(m->heap, 1 + part.len / 32))) return st;
+        if (!sp_jinja_want_text(m, part) || !sp_heap_charge(m->heap, 1 + part.len / 32)) break;
         if (part.len > in.len) continue;
         at = at_end ? in.text + (in.len - part.len) : in.text;
         if (part.len > 0 && memcmp(at, part.text, part.len) != 0) continue;
-        *out = sp_value_bool(true);
-        if (removes) *out = sp_value_text(at_end ? in.text : in.text + part.len, in.len - part.len);
+        out = sp_value_bool(true);
+        if (removes) out = sp_value_text(at_end ? in.text : in.text + part.len, in.len - part.len);
     }
-    return SP_OK;
+    return out;
 }
 
-/* The byte offset of the last occurrence, or SIZE_MAX. */
-static enum sp_status find_last(struct sp_jinja_machine *m, size_t *at, struct sp_value text,
-                                struct sp_value what)
+/* The byte offset of the first or last occurrence, or SIZE_MAX. */
+static size_t find_end(struct sp_jinja_machine *m, struct sp_value text, struct sp_value what,
+                       bool last)
 {
-    *at = SIZE_MAX;
+    if (!last) return sp_jinja_find(m, text, what, 0);
     for (size_t i = text.len < what.len ? 0 : text.len - what.len + 1; i > 0; i--) {
-        enum sp_status st;
-        if ((st = sp_heap_charge(m->heap, what.len / 8 + 1))) return st;
-        if (what.len && memcmp(text.text + i - 1, what.text, what.len) != 0) continue;
-        *at = i - 1;
-        break;
+        if (!sp_heap_charge(m->heap, what.len / 8 + 1)) break;
+        if (what.len == 0 || memcmp(text.text + i - 1, what.text, what.len) == 0) return i - 1;
     }
-    return SP_OK;
+    return SIZE_MAX;
 }
 
 enum { LAST = 1, MUST = 2 }; /* the last occurrence; there must be one */
 
 SP_JINJA_FUNCTION(str_find)
 {
-    enum sp_status st;
-    const int64_t how = arg[SP_JINJA_HOW].integer;
     size_t at;
 
-    if ((st = sp_jinja_want_text(m, arg[0]))) return st;
-    st = how & LAST ? find_last(m, &at, in, arg[0]) : sp_jinja_find(m, &at, in, arg[0], 0);
-    if (st) return st;
+    if (!sp_jinja_want_text(m, arg[0])) return SP_VALUE_ABSENT;
+    at = find_end(m, in, arg[0], how & LAST);
     if (at == SIZE_MAX && how & MUST) return sp_jinja_fail(m, "substring not found");
-    *out = sp_value_int(-1);
-    if (at != SIZE_MAX)
-        *out = sp_value_int((int64_t)sp_text_characters(sp_value_text(in.text, at)));
-    return sp_heap_charge(m->heap, in.len / 16);
+    if (at == SIZE_MAX || !sp_heap_charge(m->heap, in.len / 16)) return sp_value_int(-1);
+    return sp_value_int((int64_t)sp_text_characters(sp_value_text(in.text, at)));
 }
 
 SP_JINJA_FUNCTION(str_count)
 {
-    enum sp_status st;
-    size_t at = 0, from = 0;
+    size_t at;
     int64_t n = 0;
 
-    if ((st = sp_jinja_want_text(m, arg[0]))) return st;
-    if (arg[0].len == 0) {
-        *out = sp_value_int((int64_t)sp_text_characters(in) + 1);
-        return SP_OK;
-    }
-    for (;; n++) {
-        if ((st = sp_jinja_find(m, &at, in, arg[0], from))) return st;
-        if (at == SIZE_MAX) break;
+    if (!sp_jinja_want_text(m, arg[0])) return SP_VALUE_ABSENT;
+    if (arg[0].len == 0) return sp_value_int((int64_t)sp_text_characters(in) + 1);
+    for (size_t from = 0; (at = sp_jinja_find(m, in, arg[0], from)) != SIZE_MAX; n++)
         from = at + arg[0].len;
-    }
-    *out = sp_value_int(n);
-    return SP_OK;
+    return sp_value_int(n);
 }
 
-static enum sp_status push_part(struct sp_jinja_machine *m, struct sp_value *list,
-                                const char *begin, const char *end)
+static void push_part(struct sp_jinja_machine *m, struct sp_value list, const char *begin,
+                      const char *end)
 {
-    return sp_list_push(m->heap, list->list, sp_value_text(begin, (size_t)(end - begin)));
+    sp_list_push(m->heap, list.list, sp_value_text(begin, (size_t)(end - begin)));
 }
 
 /* Splits at runs of whitespace; the rest after `limit` splits keeps its inner spaces. */
-static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_value text, int64_t limit)
+static void split_space(struct sp_jinja_machine *m, struct sp_value out, struct sp_value text,
+                        int64_t limit)
 {
-    enum sp_status st = SP_OK;
-    size_t pos = 0;
+    size_t pos = 0, next;
 
-    while (!st) {
-        size_t next;
-        if ((st = sp_jinja_strip(m, &text, sp_value_text(text.text + pos, text.len - pos),
-                                 (struct sp_value){0}, SP_JINJA_LEFT)))
-            return st;
+    while (!m->heap->status) {
+        text = sp_jinja_strip(m, sp_value_text(text.text + pos, text.len - pos), SP_VALUE_ABSENT,
+                              SP_JINJA_LEFT);
         if (text.len == 0) break;
-        if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
+        pos = limit == 0 ? text.len : 0;
         limit -= limit > 0;
-        pos = 0;
-        for (next = 0; next < text.len; pos = next)
+        for (next = pos; next < text.len; pos = next)
             if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
-        if ((st = sp_heap_charge(m->heap, pos / 8))) return st;
-        st = push_part(m, out, text.text, text.text + pos);
+        sp_heap_charge(m->heap, pos / 8);
+        push_part(m, out, text.text, text.text + pos);
     }
-    return st;
 }
 
-static enum sp_status rsplit_space(struct sp_jinja_machine *m, struct sp_value *out,
-                                   struct sp_value text, int64_t limit)
+static void rsplit_space(struct sp_jinja_machine *m, struct sp_value out, struct sp_value text,
+                         int64_t limit)
 {
-    enum sp_status st = SP_OK;
-
-    while (!st) {
+    while (!m->heap->status) {
         size_t pos, prev;
-        if ((st = sp_jinja_strip(m, &text, text, (struct sp_value){0}, SP_JINJA_RIGHT))) return st;
+        text = sp_jinja_strip(m, text, SP_VALUE_ABSENT, SP_JINJA_RIGHT);
         if (text.len == 0) break;
-        if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
-        limit -= limit > 0;
-        for (pos = text.len; pos > 0; pos = prev) {
+        for (pos = limit == 0 ? 0 : text.len; pos > 0; pos = prev) {
             size_t next = prev = sp_utf8_prev(text.text, pos);
             if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
         }
-        if ((st = sp_heap_charge(m->heap, (text.len - pos) / 8))) return st;
-        st = push_part(m, out, text.text + pos, text.text + text.len);
+        limit -= limit > 0;
+        sp_heap_charge(m->heap, (text.len - pos) / 8);
+        push_part(m, out, text.text + pos, text.text + text.len);
         text.len = (uint32_t)pos;
     }
-    return st;
 }
 
 /* Splits at a separator, from the right if `last`; the parts of rsplit come in reverse. */
-static enum sp_status split_at(struct sp_jinja_machine *m, struct sp_value *out,
-                               struct sp_value text, struct sp_value by, int64_t limit, bool last)
+static void split_at(struct sp_jinja_machine *m, struct sp_value out, struct sp_value text,
+                     struct sp_value by, int64_t limit, bool last)
 {
-    enum sp_status st;
     size_t at;
 
-    if ((st = sp_jinja_want_text(m, by))) return st;
-    if (by.len == 0) return sp_jinja_fail(m, "empty separator");
-    for (; limit != 0; limit -= limit > 0) {
+    if (!sp_jinja_want_text(m, by)) return;
+    if (by.len == 0) sp_jinja_fail(m, "empty separator");
+    for (; limit != 0 && !m->heap->status; limit -= limit > 0) {
         const char *begin = text.text, *end = begin + text.len;
-        st = last ? find_last(m, &at, text, by) : sp_jinja_find(m, &at, text, by, 0);
-        if (st) return st;
-        if (at == SIZE_MAX) break;
-        st = last ? push_part(m, out, begin + at + by.len, end)
-                  : push_part(m, out, begin, begin + at);
-        if (st) return st;
+        if ((at = find_end(m, text, by, last)) == SIZE_MAX) break;
+        push_part(m, out, last ? begin + at + by.len : begin, last ? end : begin + at);
         text = last ? sp_value_text(begin, at)
                     : sp_value_text(begin + at + by.len, text.len - at - by.len);
     }
-    return push_part(m, out, text.text, text.text + text.len);
+    push_part(m, out, text.text, text.text + text.len);
 }
 
 SP_JINJA_FUNCTION(str_split)
 {
-    enum sp_status st;
-    int64_t limit;
+    int64_t limit = sp_jinja_want_integer(m, arg[1], -1);
+    struct sp_value out = sp_value_list(m->heap, SP_SHAPE_PLAIN, 0), *at;
 
-    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit))) return st;
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
-    if (!sp_jinja_given(arg[0])) return split_space(m, out, in, limit);
-    return split_at(m, out, in, arg[0], limit, false);
-}
-
-SP_JINJA_FUNCTION(str_rsplit)
-{
-    enum sp_status st;
-    struct sp_value *at;
-    int64_t limit;
-
-    if ((st = sp_jinja_want_integer(m, arg[1], -1, &limit))) return st;
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
-    st = sp_jinja_given(arg[0]) ? split_at(m, out, in, arg[0], limit, true)
-                                : rsplit_space(m, out, in, limit);
-    at = out->list->at;
-    for (size_t i = 0, k = out->list->n; i + 1 < k && !st; i++) {
+    if (sp_jinja_given(arg[0]))
+        split_at(m, out, in, arg[0], limit, how & LAST);
+    else
+        (how & LAST ? rsplit_space : split_space)(m, out, in, limit);
+    at = out.list->at;
+    for (size_t i = 0, k = how & LAST ? out.list->n : 0; i + 1 < k; i++) {
         struct sp_value swap = at[i];
         at[i] = at[--k];
         at[k] = swap;
     }
-    return st;
+    return out;
 }
 
 SP_JINJA_FUNCTION(str_partition)
 {
-    enum sp_status st;
-    const bool last = arg[SP_JINJA_HOW].integer == LAST;
+    const bool last = how == LAST;
     const struct sp_value empty = sp_value_name(""), by = arg[0];
-    struct sp_value parts[3] = {last ? empty : in, empty, last ? in : empty};
+    struct sp_value parts[3] = {last ? empty : in, empty, last ? in : empty}, out;
     size_t at;
 
-    if ((st = sp_jinja_want_text(m, by))) return st;
+    if (!sp_jinja_want_text(m, by)) return SP_VALUE_ABSENT;
     if (by.len == 0) return sp_jinja_fail(m, "empty separator");
-    st = last ? find_last(m, &at, in, by) : sp_jinja_find(m, &at, in, by, 0);
-    if (st || (st = sp_value_list(m->heap, out, SP_SHAPE_TUPLE, 3))) return st;
+    at = find_end(m, in, by, last);
+    out = sp_value_list(m->heap, SP_SHAPE_TUPLE, 3);
     if (at != SIZE_MAX) {
         parts[0] = sp_value_text(in.text, at);
         parts[1] = by;
         parts[2] = sp_value_text(in.text + at + by.len, in.len - at - by.len);
     }
-    for (int i = 0; i < 3 && !st; i++)
-        st = sp_list_push(m->heap, out->list, parts[i]);
-    return st;
+    for (int i = 0; i < 3; i++)
+        sp_list_push(m->heap, out.list, parts[i]);
+    return out;
 }
 
 SP_JINJA_FUNCTION(str_splitlines)
 {
-    return sp_jinja_splitlines(m, out, in, sp_value_truth(arg[0]));
+    return sp_jinja_splitlines(m, in, sp_value_truth(arg[0]));
 }
 
 SP_JINJA_FUNCTION(str_strip)
 {
-    return sp_jinja_strip(m, out, in, arg[0], (enum sp_jinja_sides)arg[SP_JINJA_HOW].integer);
+    return sp_jinja_strip(m, in, arg[0], (enum sp_jinja_sides)how);
 }
 
 SP_JINJA_FUNCTION(str_recase)
 {
-    return sp_jinja_recase(m, out, in, (enum sp_jinja_case)arg[SP_JINJA_HOW].integer);
+    return sp_jinja_recase(m, in, (enum sp_jinja_case)how);
 }
 
 SP_JINJA_FUNCTION(str_replace)
 {
-    enum sp_status st;
-    int64_t count;
-
-    if ((st = sp_jinja_want_text(m, arg[0]))) return st;
-    if ((st = sp_jinja_want_text(m, arg[1]))) return st;
-    if ((st = sp_jinja_want_integer(m, arg[2], -1, &count))) return st;
-    return sp_jinja_replace(m, out, in, arg[0], arg[1], count);
+    if (!sp_jinja_want_text(m, arg[0]) || !sp_jinja_want_text(m, arg[1])) return SP_VALUE_ABSENT;
+    return sp_jinja_replace(m, in, arg[0], arg[1], sp_jinja_want_integer(m, arg[2], -1));
 }
 
 SP_JINJA_FUNCTION(str_join)
 {
-    enum sp_status st;
-    const struct sp_list *items;
+    const struct sp_list *items = sp_jinja_items(m, arg[0]);
     struct sp_builder b = {.heap = m->heap};
 
-    if ((st = sp_jinja_items(m, &items, arg[0]))) return st;
     for (size_t i = 0; i < items->n; i++) {
         if (items->at[i].kind != SP_V_TEXT) {
             return sp_jinja_fail(m, "sequence item %zu: expected str instance, %s found", i,
                                  sp_jinja_type_name(items->at[i]));
         }
-        if (i && (st = sp_build(&b, in.text, in.len))) return st;
-        if ((st = sp_build(&b, items->at[i].text, items->at[i].len))) return st;
+        if (i) sp_build_value(&b, in);
+        sp_build_value(&b, items->at[i]);
     }
-    *out = sp_builder_value(&b);
-    return SP_OK;
+    return sp_builder_value(&b);
 }
 
 /* Finds the argument of a field of str.format: {}, {0} or {name}. `next` counts the fields {}. */
-static enum sp_status field_value(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_value field, const struct sp_jinja_args *args,
-                                  size_t *next)
+static struct sp_value field_value(struct sp_jinja_machine *m, struct sp_value field,
+                                   const struct sp_jinja_args *args, size_t *next)
 {
     size_t at = SIZE_MAX;
 
     if (field.len == 0) at = (*next)++;
     if (field.len == 1 && field.text[0] >= '0' && field.text[0] <= '9')
         at = (size_t)(field.text[0] - '0');
-    out->kind = SP_V_ABSENT;
-    if (at < args->n) *out = args->at[at];
-    for (size_t i = 0; at == SIZE_MAX && i < args->n_named; i++)
-        if (sp_text_order(args->names[i], field) == 0) *out = args->named[i];
-    if (out->kind != SP_V_ABSENT) return SP_OK;
+    if (at < args->n) return args->at[at];
+    for (size_t i = args->n_named; at == SIZE_MAX && i > 0; i--)
+        if (sp_text_order(args->names[i - 1], field) == 0) return args->named[i - 1];
     return sp_jinja_fail(m, "format: no argument for field {%.*s}, which may be {}, {0} or {name}",
                          (int)(field.len < 60 ? field.len : 60), field.text);
 }
 
-static enum sp_status str_format(struct sp_jinja_machine *m, struct sp_value *out,
-                                 struct sp_value in, const struct sp_jinja_args *args, int how)
+SP_JINJA_FUNCTION_ANY(str_format)
 {
-    enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
     size_t next = 0;
 
-    (void)how;
-    for (size_t pos = 0; pos < in.len && !st; pos++) {
+    for (size_t pos = 0; pos < in.len && !m->heap->status; pos++) {
         const char *c = in.text + pos, *end;
-        struct sp_value v;
-        if (*c == '{' || *c == '}') {
-            if (pos + 1 < in.len && c[1] == *c) {
-                pos++;
-            } else {
-                end = *c == '{' ? memchr(c, '}', in.len - pos) : NULL;
-                if (end == NULL) return sp_jinja_fail(m, "format: a single '%c'", *c);
-                st = field_value(m, &v, sp_value_text(c + 1, (size_t)(end - c) - 1), args, &next);
-                if (!st) st = sp_jinja_build_str(&b, v);
-                pos = (size_t)(end - in.text);
-                continue;
-            }
+        if ((*c == '{' || *c == '}') && pos + 1 < in.len && c[1] == *c) {
+            pos++;
+        } else if (*c == '{' || *c == '}') {
+            struct sp_value field;
+            end = *c == '{' ? memchr(c, '}', in.len - pos) : NULL;
+            if (end == NULL) return sp_jinja_fail(m, "format: a single '%c'", *c);
+            field = sp_value_text(c + 1, (size_t)(end - c) - 1);
+            sp_jinja_build_str(&b, field_value(m, field, args, &next));
+            pos = (size_t)(end - in.text);
+            continue;
         }
-        st = sp_build(&b, c, 1);
+        sp_build(&b, c, 1);
     }
-    *out = sp_builder_value(&b);
-    return st;
+    return sp_builder_value(&b);
 }
 
 /* ---- texts by the kind of their characters ---- */
@@ -371,14 +303,14 @@ SP_JINJA_FUNCTION(str_is_class)
     bool all = in.len > 0;
 
     for (size_t pos = 0; pos < in.len && all;)
-        all = is[arg[SP_JINJA_HOW].integer](sp_utf8_next(in.text, in.len, &pos));
-    *out = sp_value_bool(all);
-    return sp_heap_charge(m->heap, in.len / 4);
+        all = is[how](sp_utf8_next(in.text, in.len, &pos));
+    sp_heap_charge(m->heap, in.len / 4);
+    return sp_value_bool(all);
 }
 
 SP_JINJA_FUNCTION(str_is_case)
 {
-    return sp_jinja_has_case(m, out, in, arg[SP_JINJA_HOW].integer == SP_JINJA_UPPER);
+    return sp_jinja_has_case(m, in, how == SP_JINJA_UPPER);
 }
 
 static const struct sp_jinja_function text_methods[] = {
@@ -403,7 +335,7 @@ static const struct sp_jinja_function text_methods[] = {
     {"replace", "old new count=", str_replace, NULL, 0},
     {"rfind", "sub", str_find, NULL, LAST},
     {"rpartition", "sep", str_partition, NULL, LAST},
-    {"rsplit", "sep= maxsplit=", str_rsplit, NULL, 0},
+    {"rsplit", "sep= maxsplit=", str_split, NULL, LAST},
     {"rstrip", "chars=", str_strip, NULL, SP_JINJA_RIGHT},
     {"split", "sep= maxsplit=", str_split, NULL, 0},
     {"splitlines", "keepends=", str_splitlines, NULL, 0},
@@ -426,19 +358,18 @@ static const char *const refused_list[] = {"append", "clear",   "copy",   "count
                                            "extend", "index",   "insert", "pop",
                                            "remove", "reverse", "sort",   NULL};
 
-static enum sp_status call_method(struct sp_jinja_machine *m, struct sp_value *out,
-                                  struct sp_jinja_object *object, const struct sp_jinja_args *args)
+static struct sp_value call_method(struct sp_jinja_machine *m, struct sp_jinja_object *object,
+                                   const struct sp_jinja_args *args)
 {
-    if (object->function != NULL) return sp_jinja_run(m, out, object->function, object->self, args);
-    return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s.%s() is not supported in templates",
-                   sp_jinja_type_name(object->self), object->name);
+    if (object->function != NULL) return sp_jinja_run(m, object->function, object->self, args);
+    return sp_heap_fail(m->heap, SP_E_UNSUPPORTED, "%s.%s() is not supported in templates",
+                        sp_jinja_type_name(object->self), object->name);
 }
 
-enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
-                               struct sp_value self, struct sp_value name)
+struct sp_value sp_jinja_method(struct sp_jinja_machine *m, struct sp_value self,
+                                struct sp_value name)
 {
     static const struct sp_jinja_function none[] = {{NULL, NULL, NULL, NULL, 0}};
-    enum sp_status st;
     const struct sp_jinja_function *function, *table = none;
     const char *const *refused = &refused_list[sizeof refused_list / sizeof *refused_list - 1];
     struct sp_jinja_object *object;
@@ -455,14 +386,11 @@ enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out,
     function = sp_jinja_find_row(table, name);
     while (function == NULL && *refused != NULL && !sp_text_is(name, *refused))
         refused++;
-    *found = function != NULL || *refused != NULL;
-    if (!*found) return SP_OK;
-    if ((st = sp_heap_take(m->heap, &object, sizeof *object))) return st;
-    object->kind = SP_JINJA_CALLABLE;
+    if (function == NULL && *refused == NULL) return SP_VALUE_ABSENT;
+    object = sp_jinja_new_object(m, SP_JINJA_CALLABLE);
     object->name = function ? function->name : *refused;
     object->function = function;
     object->call = call_method;
     object->self = self;
-    *out = sp_value_object(object);
-    return SP_OK;
+    return sp_value_object(object);
 }

@@ -3,6 +3,22 @@
  * `~` lies between sums and products, `a if b else c` is loosest. */
 #include "runtime/template/jinja/jinja_tree.h"
 #include "runtime/template/jinja/jinja_machine.h"
+#include "format/base/number_text.h"
+
+#include <stdarg.h>
+
+void sp_jinja_reject(struct sp_jinja_parser *p, enum sp_status status, uint32_t line,
+                     const char *format, ...)
+{
+    char text[SP_ERR_TEXT];
+    va_list args;
+
+    va_start(args, format);
+    sp_number_vprint(text, sizeof text, format, args);
+    va_end(args);
+    sp_heap_fail(p->heap, status, "template:%u: %s", line, text);
+    p->at = p->end;
+}
 
 static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)
 {
@@ -11,35 +27,34 @@ static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)
     *list = node;
 }
 
-static enum sp_status unexpected(struct sp_jinja_parser *p, const char *wanted)
+static void unexpected(struct sp_jinja_parser *p, const char *wanted)
 {
-    if (p->at->token == SP_T_NAME || p->at->token == SP_T_STRING) {
-        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected %.*s, expected %s",
-                       p->at->line, (int)(p->at->value.len < 60 ? p->at->value.len : 60),
-                       p->at->value.text, wanted);
-    }
-    return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected %s, expected %s", p->at->line,
-                   sp_jinja_token_name(p->at->token), wanted);
+    struct sp_value found = sp_value_name(sp_jinja_token_name(p->at->token));
+
+    if (p->at->token == SP_T_NAME || p->at->token == SP_T_STRING) found = p->at->value;
+    sp_jinja_reject(p, SP_E_INPUT, p->at->line, "unexpected %.*s, expected %s",
+                    (int)(found.len < 60 ? found.len : 60), found.text, wanted);
 }
 
-enum sp_status sp_jinja_new_node(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                 enum sp_jinja_kind kind)
+struct sp_jinja_node *sp_jinja_new_node(struct sp_jinja_parser *p, enum sp_jinja_kind kind)
 {
-    enum sp_status st;
-    struct sp_jinja_node *node;
+    struct sp_jinja_node *node = sp_heap_take(p->heap, sizeof *node);
 
-    if ((st = sp_heap_take(p->heap, &node, sizeof *node))) return st;
+    if (node == NULL) {
+        node = &p->no_node;
+        *node = (struct sp_jinja_node){0};
+    }
     node->kind = (uint8_t)kind;
     node->line = p->at->line;
-    *out = node;
-    return SP_OK;
+    return node;
 }
 
-enum sp_status sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token)
+void sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token)
 {
-    if (p->at->token != token) return unexpected(p, sp_jinja_token_name(token));
-    if (token != SP_T_END) p->at++;
-    return SP_OK;
+    if (p->at->token != token)
+        unexpected(p, sp_jinja_token_name(token));
+    else if (token != SP_T_END)
+        p->at++;
 }
 
 static bool is_at_name(const struct sp_jinja_parser *p, const char *name)
@@ -61,41 +76,38 @@ bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token)
     return true;
 }
 
-enum sp_status sp_jinja_enter(struct sp_jinja_parser *p)
+bool sp_jinja_next_item(struct sp_jinja_parser *p, const struct sp_jinja_node *list,
+                        enum sp_jinja_token close)
 {
-    if (++p->depth <= SP_TEMPLATE_MAX_NESTING) return SP_OK;
-    return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: nested deeper than %d levels",
-                   p->at->line, SP_TEMPLATE_MAX_NESTING);
+    if (p->at->token != close && list != NULL) sp_jinja_expect(p, SP_T_COMMA);
+    return p->at->token != close && !p->heap->status;
+}
+
+void sp_jinja_enter(struct sp_jinja_parser *p)
+{
+    if (++p->depth > SP_TEMPLATE_MAX_NESTING)
+        sp_jinja_reject(p, SP_E_INPUT, p->at->line, "nested deeper than %d levels",
+                        SP_TEMPLATE_MAX_NESTING);
 }
 
 /* Makes a node with two children. */
-static enum sp_status pair_up(struct sp_jinja_parser *p, struct sp_jinja_node **at,
-                              enum sp_jinja_kind kind, uint8_t op, struct sp_jinja_node *b)
+static struct sp_jinja_node *pair_up(struct sp_jinja_parser *p, enum sp_jinja_kind kind, uint8_t op,
+                                     struct sp_jinja_node *a, struct sp_jinja_node *b)
 {
-    enum sp_status st;
-    struct sp_jinja_node *node;
+    struct sp_jinja_node *node = sp_jinja_new_node(p, kind);
 
-    if ((st = sp_jinja_new_node(p, &node, kind))) return st;
     node->op = op;
-    node->line = (*at)->line;
-    node->a = *at;
+    node->line = a->line;
+    node->a = a;
     node->b = b;
-    *at = node;
-    return SP_OK;
+    return node;
 }
 
-static enum sp_status parse_args(struct sp_jinja_parser *p, struct sp_jinja_node **list)
+static void parse_args(struct sp_jinja_parser *p, struct sp_jinja_node **list)
 {
-    enum sp_status st;
-    struct sp_jinja_node *arg;
-
-    if ((st = sp_jinja_expect(p, SP_T_LPAREN))) return st;
-    while (p->at->token != SP_T_RPAREN) {
-        if (*list != NULL) {
-            if ((st = sp_jinja_expect(p, SP_T_COMMA))) return st;
-            if (p->at->token == SP_T_RPAREN) break;
-        }
-        if ((st = sp_jinja_new_node(p, &arg, SP_J_ARG))) return st;
+    sp_jinja_expect(p, SP_T_LPAREN);
+    while (sp_jinja_next_item(p, *list, SP_T_RPAREN)) {
+        struct sp_jinja_node *arg = sp_jinja_new_node(p, SP_J_ARG);
         if (sp_jinja_skip(p, SP_T_MUL)) {
             arg->op = SP_J_ARG_STAR;
         } else if (sp_jinja_skip(p, SP_T_POW)) {
@@ -105,39 +117,32 @@ static enum sp_status parse_args(struct sp_jinja_parser *p, struct sp_jinja_node
             arg->value = p->at->value;
             p->at += 2;
         } else {
-            for (const struct sp_jinja_node *n = *list; n != NULL; n = n->next) {
-                if (n->op == SP_J_ARG_KEYWORD || n->op == SP_J_ARG_STARS) {
-                    return sp_fail(p->heap->err, SP_E_INPUT,
-                                   "template:%u: a positional argument after a keyword argument",
-                                   p->at->line);
-                }
-            }
+            for (const struct sp_jinja_node *n = *list; n != NULL; n = n->next)
+                if (n->op == SP_J_ARG_KEYWORD || n->op == SP_J_ARG_STARS)
+                    sp_jinja_reject(p, SP_E_INPUT, p->at->line,
+                                    "a positional argument after a keyword argument");
         }
-        if ((st = sp_jinja_parse_expression(p, &arg->a))) return st;
+        arg->a = sp_jinja_parse_expression(p);
         append(list, arg);
     }
-    return sp_jinja_expect(p, SP_T_RPAREN);
+    sp_jinja_expect(p, SP_T_RPAREN);
 }
 
-enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                      struct sp_jinja_node *input, bool at_name)
+struct sp_jinja_node *sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja_node *input,
+                                             bool at_name)
 {
-    enum sp_status st;
-    struct sp_jinja_node *node;
-
     while (at_name || sp_jinja_skip(p, SP_T_PIPE)) {
+        struct sp_jinja_node *node = sp_jinja_new_node(p, SP_J_FILTER);
         at_name = false;
-        if ((st = sp_jinja_new_node(p, &node, SP_J_FILTER))) return st;
         node->value = p->at->value;
-        if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
+        sp_jinja_expect(p, SP_T_NAME);
         node->a = input;
         node->function = sp_jinja_find_filter(node->value);
         if (node->function == NULL && p->unknown == NULL) p->unknown = node;
-        if (p->at->token == SP_T_LPAREN && (st = parse_args(p, &node->list))) return st;
+        if (p->at->token == SP_T_LPAREN) parse_args(p, &node->list);
         input = node;
     }
-    *out = input;
-    return SP_OK;
+    return input;
 }
 
 static bool begins_operand(const struct sp_jinja_parser *p)
@@ -157,154 +162,133 @@ static bool begins_operand(const struct sp_jinja_parser *p)
     }
 }
 
-static enum sp_status parse_primary(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                    bool with_fields);
+static struct sp_jinja_node *parse_primary(struct sp_jinja_parser *p, bool with_fields);
 
-static enum sp_status parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node **at);
+static struct sp_jinja_node *parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node *at);
 
-static enum sp_status parse_test(struct sp_jinja_parser *p, struct sp_jinja_node **at)
+static struct sp_jinja_node *parse_test(struct sp_jinja_parser *p, struct sp_jinja_node *a)
 {
-    enum sp_status st;
-    struct sp_jinja_node *node, *arg;
     bool negated = sp_jinja_skip_name(p, "not");
+    struct sp_jinja_node *node = sp_jinja_new_node(p, SP_J_TEST), *arg;
 
-    if ((st = sp_jinja_new_node(p, &node, SP_J_TEST))) return st;
     node->value = p->at->value;
-    if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
-    node->a = *at;
+    sp_jinja_expect(p, SP_T_NAME);
+    node->a = a;
     node->function = sp_jinja_find_test(node->value);
     if (node->function == NULL && p->unknown == NULL) p->unknown = node;
     if (p->at->token == SP_T_LPAREN) {
-        if ((st = parse_args(p, &node->list))) return st;
+        parse_args(p, &node->list);
     } else if (begins_operand(p)) {
-        if (is_at_name(p, "is")) return unexpected(p, "one test, not a chain of them");
-        if ((st = sp_jinja_new_node(p, &arg, SP_J_ARG))) return st;
-        if ((st = parse_primary(p, &arg->a, false))) return st;
-        if ((st = parse_postfix(p, &arg->a))) return st;
-        node->list = arg;
+        if (is_at_name(p, "is")) unexpected(p, "one test, not a chain of them");
+        node->list = arg = sp_jinja_new_node(p, SP_J_ARG);
+        arg->a = parse_postfix(p, parse_primary(p, false));
     }
-    *at = node;
-    return negated ? pair_up(p, at, SP_J_NOT, 0, NULL) : SP_OK;
+    return negated ? pair_up(p, SP_J_NOT, 0, node, NULL) : node;
+}
+
+/* Parses the arguments of a call of an operand. */
+static struct sp_jinja_node *parse_call(struct sp_jinja_parser *p, struct sp_jinja_node *callee)
+{
+    struct sp_jinja_node *node = pair_up(p, SP_J_CALL, 0, callee, NULL);
+
+    parse_args(p, &node->list);
+    return node;
 }
 
 /* Parses the filters, tests and calls after an operand, in any order. */
-static enum sp_status parse_filters_and_tests(struct sp_jinja_parser *p, struct sp_jinja_node **at)
+static struct sp_jinja_node *parse_filters_and_tests(struct sp_jinja_parser *p,
+                                                     struct sp_jinja_node *at)
 {
-    enum sp_status st = SP_OK;
-
-    while (!st) {
-        if (p->at->token == SP_T_PIPE) {
-            st = sp_jinja_parse_filters(p, at, *at, false);
-        } else if (sp_jinja_skip_name(p, "is")) {
-            st = parse_test(p, at);
-        } else if (p->at->token == SP_T_LPAREN) {
-            if (!(st = pair_up(p, at, SP_J_CALL, 0, NULL))) st = parse_args(p, &(*at)->list);
-        } else {
-            break;
-        }
-    }
-    return st;
+    for (;;)
+        if (p->at->token == SP_T_PIPE)
+            at = sp_jinja_parse_filters(p, at, false);
+        else if (sp_jinja_skip_name(p, "is"))
+            at = parse_test(p, at);
+        else if (p->at->token == SP_T_LPAREN)
+            at = parse_call(p, at);
+        else
+            return at;
 }
 
 /* Parses the brackets after an operand: one index, a slice, or several indices (a tuple). */
-static enum sp_status parse_subscript(struct sp_jinja_parser *p, struct sp_jinja_node **at)
+static struct sp_jinja_node *parse_subscript(struct sp_jinja_parser *p, struct sp_jinja_node *at)
 {
-    enum sp_status st;
-    struct sp_jinja_node *slice, *first = NULL;
+    struct sp_jinja_node *first = NULL;
 
-    if (p->at->token != SP_T_COLON) {
-        if ((st = sp_jinja_parse_tuple(p, &first, true, NULL))) return st;
-        if (p->at->token != SP_T_COLON) {
-            if ((st = pair_up(p, at, SP_J_ITEM, 0, first))) return st;
-            return sp_jinja_expect(p, SP_T_RBRACKET);
-        }
+    if (p->at->token != SP_T_COLON) first = sp_jinja_parse_tuple(p, true, NULL);
+    if (!sp_jinja_skip(p, SP_T_COLON)) {
+        at = pair_up(p, SP_J_ITEM, 0, at, first);
+    } else {
+        at = pair_up(p, SP_J_SLICE, 0, at, first);
+        if (p->at->token != SP_T_COLON && p->at->token != SP_T_RBRACKET)
+            at->c = sp_jinja_parse_expression(p);
+        if (sp_jinja_skip(p, SP_T_COLON) && p->at->token != SP_T_RBRACKET)
+            at->body = sp_jinja_parse_expression(p);
     }
-    if ((st = pair_up(p, at, SP_J_SLICE, 0, first))) return st;
-    slice = *at;
-    p->at++;
-    if (p->at->token != SP_T_COLON && p->at->token != SP_T_RBRACKET &&
-        (st = sp_jinja_parse_expression(p, &slice->c)))
-        return st;
-    if (sp_jinja_skip(p, SP_T_COLON) && p->at->token != SP_T_RBRACKET &&
-        (st = sp_jinja_parse_expression(p, &slice->body)))
-        return st;
-    return sp_jinja_expect(p, SP_T_RBRACKET);
+    sp_jinja_expect(p, SP_T_RBRACKET);
+    return at;
 }
 
 /* Parses the fields, subscripts and calls after an operand. */
-static enum sp_status parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node **at)
+static struct sp_jinja_node *parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node *at)
 {
-    enum sp_status st = SP_OK;
-    struct sp_jinja_node *index;
-
-    while (!st) {
+    for (;;) {
         if (sp_jinja_skip(p, SP_T_DOT)) {
             if (p->at->token == SP_T_NAME) {
-                if ((st = pair_up(p, at, SP_J_ATTR, 0, NULL))) return st;
-                (*at)->value = p->at++->value;
+                at = pair_up(p, SP_J_ATTR, 0, at, NULL);
+                at->value = p->at++->value;
             } else if (p->at->token == SP_T_INT) {
-                if ((st = sp_jinja_new_node(p, &index, SP_J_LITERAL))) return st;
+                struct sp_jinja_node *index = sp_jinja_new_node(p, SP_J_LITERAL);
                 index->value = p->at++->value;
-                st = pair_up(p, at, SP_J_ITEM, 0, index);
+                at = pair_up(p, SP_J_ITEM, 0, at, index);
             } else {
-                return unexpected(p, "a name after the dot");
+                unexpected(p, "a name after the dot");
             }
         } else if (sp_jinja_skip(p, SP_T_LBRACKET)) {
-            st = parse_subscript(p, at);
+            at = parse_subscript(p, at);
         } else if (p->at->token == SP_T_LPAREN) {
-            if (!(st = pair_up(p, at, SP_J_CALL, 0, NULL))) st = parse_args(p, &(*at)->list);
+            at = parse_call(p, at);
         } else {
-            break;
+            return at;
         }
     }
-    return st;
 }
 
 /* Parses the items of a list, or the pairs of a dictionary, between their brackets. */
-static enum sp_status parse_items(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                  enum sp_jinja_kind kind)
+static struct sp_jinja_node *parse_items(struct sp_jinja_parser *p, enum sp_jinja_kind kind)
 {
-    enum sp_status st;
     enum sp_jinja_token close = kind == SP_J_LIST ? SP_T_RBRACKET : SP_T_RBRACE;
-    struct sp_jinja_node *item, **end;
+    struct sp_jinja_node *node = sp_jinja_new_node(p, kind), **end = &node->list;
 
-    if ((st = sp_jinja_new_node(p, out, kind))) return st;
-    end = &(*out)->list;
     p->at++;
-    while (p->at->token != close) {
-        if ((*out)->list != NULL) {
-            if ((st = sp_jinja_expect(p, SP_T_COMMA))) return st;
-            if (p->at->token == close) break;
-        }
+    while (sp_jinja_next_item(p, node->list, close)) {
+        struct sp_jinja_node *item;
         if (kind == SP_J_LIST) {
-            if ((st = sp_jinja_parse_expression(p, &item))) return st;
-        } else if ((st = sp_jinja_new_node(p, &item, SP_J_PAIR)) ||
-                   (st = sp_jinja_parse_expression(p, &item->a)) ||
-                   (st = sp_jinja_expect(p, SP_T_COLON)) ||
-                   (st = sp_jinja_parse_expression(p, &item->b))) {
-            return st;
+            item = sp_jinja_parse_expression(p);
+        } else {
+            item = sp_jinja_new_node(p, SP_J_PAIR);
+            item->a = sp_jinja_parse_expression(p);
+            sp_jinja_expect(p, SP_T_COLON);
+            item->b = sp_jinja_parse_expression(p);
         }
         *end = item;
         end = &item->next;
     }
-    return sp_jinja_expect(p, close);
+    sp_jinja_expect(p, close);
+    return node;
 }
 
 /* Parses a string; adjacent strings are joined. */
-static enum sp_status parse_strings(struct sp_jinja_parser *p, struct sp_jinja_node *node)
+static struct sp_value parse_strings(struct sp_jinja_parser *p)
 {
-    enum sp_status st;
     struct sp_builder b = {.heap = p->heap};
+    struct sp_value first = p->at++->value;
 
-    node->value = p->at++->value;
-    if (p->at->token != SP_T_STRING) return SP_OK;
-    if ((st = sp_build(&b, node->value.text, node->value.len))) return st;
-    while (p->at->token == SP_T_STRING) {
-        if ((st = sp_build(&b, p->at->value.text, p->at->value.len))) return st;
-        p->at++;
-    }
-    node->value = sp_builder_value(&b);
-    return SP_OK;
+    if (p->at->token != SP_T_STRING) return first;
+    sp_build_value(&b, first);
+    while (p->at->token == SP_T_STRING)
+        sp_build_value(&b, p->at++->value);
+    return sp_builder_value(&b);
 }
 
 static bool constant(struct sp_value name, struct sp_value *out)
@@ -320,95 +304,82 @@ static bool constant(struct sp_value name, struct sp_value *out)
     return true;
 }
 
-static enum sp_status parse_primary(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                    bool with_fields)
+/* Parses a name that is no constant: a variable, or a field of one. */
+static void parse_variable(struct sp_jinja_parser *p, struct sp_jinja_node *node, bool with_fields)
 {
-    enum sp_status st;
-    struct sp_jinja_node *node;
-
-    if (p->at->token == SP_T_LBRACKET) return parse_items(p, out, SP_J_LIST);
-    if (p->at->token == SP_T_LBRACE) return parse_items(p, out, SP_J_DICT);
-    if (p->at->token == SP_T_LPAREN) {
-        p->at++;
-        if (p->at->token == SP_T_RPAREN)
-            st = sp_jinja_new_node(p, out, SP_J_TUPLE);
-        else
-            st = sp_jinja_parse_tuple(p, out, true, NULL);
-        return st ? st : sp_jinja_expect(p, SP_T_RPAREN);
-    }
-    if ((st = sp_jinja_new_node(p, &node, SP_J_LITERAL))) return st;
-    *out = node;
-    switch (p->at->token) {
-    case SP_T_INT:
-    case SP_T_FLOAT:
-        node->value = p->at++->value;
-        return SP_OK;
-    case SP_T_STRING:
-        return parse_strings(p, node);
-    case SP_T_NAME:
-        if (constant(p->at->value, &node->value)) {
-            p->at++;
-            return SP_OK;
-        }
-        node->kind = SP_J_NAME;
-        node->value = p->at++->value;
-        if (sp_text_is(node->value, "varargs")) p->surplus |= SP_JINJA_TAKES_VARARGS;
-        if (sp_text_is(node->value, "kwargs")) p->surplus |= SP_JINJA_TAKES_KWARGS;
-        if (sp_text_is(node->value, "caller")) p->surplus |= SP_JINJA_TAKES_CALLER;
-        if (!with_fields || p->at->token != SP_T_DOT || p->at[1].token != SP_T_NAME) return SP_OK;
-        node->kind = SP_J_FIELD;
-        if ((st = sp_jinja_new_node(p, &node->b, SP_J_LITERAL))) return st;
-        node->b->value = p->at[1].value;
-        p->at += 2;
-        return SP_OK;
-    default:
-        return unexpected(p, "an expression");
-    }
+    node->kind = SP_J_NAME;
+    node->value = p->at++->value;
+    if (sp_text_is(node->value, "varargs")) p->surplus |= SP_JINJA_TAKES_VARARGS;
+    if (sp_text_is(node->value, "kwargs")) p->surplus |= SP_JINJA_TAKES_KWARGS;
+    if (sp_text_is(node->value, "caller")) p->surplus |= SP_JINJA_TAKES_CALLER;
+    if (!with_fields || p->at->token != SP_T_DOT || p->at[1].token != SP_T_NAME) return;
+    node->kind = SP_J_FIELD;
+    node->b = sp_jinja_new_node(p, SP_J_LITERAL);
+    node->b->value = p->at[1].value;
+    p->at += 2;
 }
 
-static enum sp_status parse_unary(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                  bool with_filter)
+static struct sp_jinja_node *parse_primary(struct sp_jinja_parser *p, bool with_fields)
 {
-    enum sp_status st;
-    uint8_t token = p->at->token;
+    struct sp_jinja_node *node;
 
-    if ((st = sp_jinja_enter(p))) return st;
-    if (token == SP_T_SUB || token == SP_T_ADD) {
-        struct sp_jinja_node *node;
-        if ((st = sp_jinja_new_node(p, &node, SP_J_UNARY))) return st;
-        node->op = token;
-        p->at++;
-        if ((st = parse_unary(p, &node->a, false))) return st;
-        *out = node;
-    } else if ((st = parse_primary(p, out, false))) {
-        return st;
+    if (p->at->token == SP_T_LBRACKET) return parse_items(p, SP_J_LIST);
+    if (p->at->token == SP_T_LBRACE) return parse_items(p, SP_J_DICT);
+    if (sp_jinja_skip(p, SP_T_LPAREN)) {
+        node = p->at->token == SP_T_RPAREN ? sp_jinja_new_node(p, SP_J_TUPLE)
+                                           : sp_jinja_parse_tuple(p, true, NULL);
+        sp_jinja_expect(p, SP_T_RPAREN);
+        return node;
     }
-    st = parse_postfix(p, out);
-    if (!st && with_filter) st = parse_filters_and_tests(p, out);
+    node = sp_jinja_new_node(p, SP_J_LITERAL);
+    if (p->at->token == SP_T_INT || p->at->token == SP_T_FLOAT)
+        node->value = p->at++->value;
+    else if (p->at->token == SP_T_STRING)
+        node->value = parse_strings(p);
+    else if (p->at->token == SP_T_NAME && constant(p->at->value, &node->value))
+        p->at++;
+    else if (p->at->token == SP_T_NAME)
+        parse_variable(p, node, with_fields);
+    else
+        unexpected(p, "an expression");
+    return node;
+}
+
+static struct sp_jinja_node *parse_unary(struct sp_jinja_parser *p, bool with_filter)
+{
+    struct sp_jinja_node *node;
+
+    sp_jinja_enter(p);
+    if (p->at->token == SP_T_SUB || p->at->token == SP_T_ADD) {
+        node = sp_jinja_new_node(p, SP_J_UNARY);
+        node->op = p->at++->token;
+        node->a = parse_unary(p, false);
+    } else {
+        node = parse_primary(p, false);
+    }
+    node = parse_postfix(p, node);
+    if (with_filter) node = parse_filters_and_tests(p, node);
     p->depth--;
-    return st;
+    return node;
 }
 
 /* The operators of two operands that group to the left; each level binds tighter than the next. */
 enum level { LEVEL_POWER, LEVEL_PRODUCT, LEVEL_SUM, LEVEL_AND, LEVEL_OR };
 
-static enum sp_status parse_level(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                  enum level level);
+static struct sp_jinja_node *parse_level(struct sp_jinja_parser *p, enum level level);
 
-static enum sp_status parse_concat(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+static struct sp_jinja_node *parse_concat(struct sp_jinja_parser *p)
 {
-    enum sp_status st = parse_level(p, out, LEVEL_PRODUCT);
-    struct sp_jinja_node *node, *item;
+    struct sp_jinja_node *item = parse_level(p, LEVEL_PRODUCT), *node;
 
-    if (st || p->at->token != SP_T_TILDE) return st;
-    if ((st = sp_jinja_new_node(p, &node, SP_J_CONCAT))) return st;
-    node->list = item = *out;
-    while (!st && sp_jinja_skip(p, SP_T_TILDE)) {
-        st = parse_level(p, &item->next, LEVEL_PRODUCT);
-        if (!st) item = item->next;
+    if (p->at->token != SP_T_TILDE) return item;
+    node = sp_jinja_new_node(p, SP_J_CONCAT);
+    node->list = item;
+    while (sp_jinja_skip(p, SP_T_TILDE)) {
+        item->next = parse_level(p, LEVEL_PRODUCT);
+        item = item->next;
     }
-    *out = node;
-    return st;
+    return node;
 }
 
 /* Consumes a comparison operator and returns it; 0: there is none. */
@@ -423,39 +394,39 @@ static uint8_t take_comparison(struct sp_jinja_parser *p)
     return 0;
 }
 
-static enum sp_status parse_comparison(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+static struct sp_jinja_node *parse_comparison(struct sp_jinja_parser *p)
 {
-    enum sp_status st = parse_level(p, out, LEVEL_SUM);
-    struct sp_jinja_node *operand, **end = NULL;
+    struct sp_jinja_node *node = parse_level(p, LEVEL_SUM), **end = NULL;
     uint8_t op;
 
-    while (!st && (op = take_comparison(p)) != 0) {
+    while ((op = take_comparison(p)) != 0) {
+        struct sp_jinja_node *operand;
         if (end == NULL) {
-            if ((st = pair_up(p, out, SP_J_COMPARE, 0, NULL))) return st;
-            end = &(*out)->list;
+            node = pair_up(p, SP_J_COMPARE, 0, node, NULL);
+            end = &node->list;
         }
-        if ((st = sp_jinja_new_node(p, &operand, SP_J_OPERAND))) return st;
+        operand = sp_jinja_new_node(p, SP_J_OPERAND);
         operand->op = op;
-        st = parse_level(p, &operand->a, LEVEL_SUM);
+        operand->a = parse_level(p, LEVEL_SUM);
         *end = operand;
         end = &operand->next;
     }
-    return st;
+    return node;
 }
 
-static enum sp_status parse_not(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+static struct sp_jinja_node *parse_not(struct sp_jinja_parser *p)
 {
-    enum sp_status st;
+    struct sp_jinja_node *node;
     unsigned negations = 0;
 
     while (sp_jinja_skip_name(p, "not"))
         negations++;
-    st = parse_comparison(p, out);
+    node = parse_comparison(p);
     /* two negations are not none: they make a truth value */
     if (negations > 2) negations = 2 - (negations & 1);
-    while (!st && negations-- > 0)
-        st = pair_up(p, out, SP_J_NOT, 0, NULL);
-    return st;
+    while (negations-- > 0)
+        node = pair_up(p, SP_J_NOT, 0, node, NULL);
+    return node;
 }
 
 static bool take_operator(struct sp_jinja_parser *p, enum level level, uint8_t *op)
@@ -477,66 +448,63 @@ static bool take_operator(struct sp_jinja_parser *p, enum level level, uint8_t *
     return false;
 }
 
-static enum sp_status parse_operand(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                    enum level level)
+static struct sp_jinja_node *parse_operand(struct sp_jinja_parser *p, enum level level)
 {
     switch (level) {
     case LEVEL_POWER:
-        return parse_unary(p, out, true);
+        return parse_unary(p, true);
     case LEVEL_SUM:
-        return parse_concat(p, out);
+        return parse_concat(p);
     case LEVEL_AND:
-        return parse_not(p, out);
+        return parse_not(p);
     default:
-        return parse_level(p, out, level - 1);
+        return parse_level(p, level - 1);
     }
 }
 
-static enum sp_status parse_level(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                  enum level level)
+static struct sp_jinja_node *parse_level(struct sp_jinja_parser *p, enum level level)
 {
-    enum sp_status st = parse_operand(p, out, level);
+    struct sp_jinja_node *node = parse_operand(p, level);
     enum sp_jinja_kind kind = level == LEVEL_AND  ? SP_J_AND
                               : level == LEVEL_OR ? SP_J_OR
                                                   : SP_J_BINARY;
-    struct sp_jinja_node *right;
     uint8_t op;
 
-    while (!st && take_operator(p, level, &op)) {
-        st = parse_operand(p, &right, level);
-        if (!st) st = pair_up(p, out, kind, op, right);
+    while (take_operator(p, level, &op)) {
+        struct sp_jinja_node *right = parse_operand(p, level);
+        node = pair_up(p, kind, op, node, right);
     }
-    return st;
+    return node;
 }
 
 /* Parses an expression without `a if b else c`: the value of a for, whose own `if` follows. */
-static enum sp_status parse_plain(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+static struct sp_jinja_node *parse_plain(struct sp_jinja_parser *p)
 {
-    enum sp_status st = sp_jinja_enter(p);
+    struct sp_jinja_node *node;
 
-    if (!st) st = parse_level(p, out, LEVEL_OR);
+    sp_jinja_enter(p);
+    node = parse_level(p, LEVEL_OR);
     p->depth--;
-    return st;
+    return node;
 }
 
-enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+struct sp_jinja_node *sp_jinja_parse_expression(struct sp_jinja_parser *p)
 {
-    enum sp_status st;
-    struct sp_jinja_node *node;
     const struct sp_jinja_node *unknown = p->unknown;
+    struct sp_jinja_node *value;
 
-    if ((st = sp_jinja_enter(p))) return st;
-    st = parse_plain(p, out);
-    while (!st && sp_jinja_skip_name(p, "if")) {
-        if ((st = sp_jinja_new_node(p, &node, SP_J_COND))) return st;
-        node->b = *out;
-        if ((st = parse_plain(p, &node->a))) return st;
-        if (sp_jinja_skip_name(p, "else")) st = sp_jinja_parse_expression(p, &node->c);
+    sp_jinja_enter(p);
+    value = parse_plain(p);
+    while (sp_jinja_skip_name(p, "if")) {
+        struct sp_jinja_node *node = sp_jinja_new_node(p, SP_J_COND);
+        node->b = value;
+        node->a = parse_plain(p);
+        if (sp_jinja_skip_name(p, "else")) node->c = sp_jinja_parse_expression(p);
         p->unknown = unknown;
-        *out = node;
+        value = node;
     }
     p->depth--;
-    return st;
+    return value;
 }
 
 /* True if a tuple ends at the current token, which follows a comma. */
@@ -553,57 +521,42 @@ static bool tuple_ends(const struct sp_jinja_parser *p, const char *stop)
     }
 }
 
-enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                    bool with_if, const char *stop)
+struct sp_jinja_node *sp_jinja_parse_tuple(struct sp_jinja_parser *p, bool with_if,
+                                           const char *stop)
 {
-    struct sp_jinja_node *tuple, *item, **end;
-    enum sp_status st = with_if ? sp_jinja_parse_expression(p, out) : parse_plain(p, out);
+    struct sp_jinja_node *item = with_if ? sp_jinja_parse_expression(p) : parse_plain(p), *tuple;
 
-    if (st || p->at->token != SP_T_COMMA) return st;
-    if ((st = sp_jinja_new_node(p, &tuple, SP_J_TUPLE))) return st;
-    tuple->list = *out;
-    end = &(*out)->next;
+    if (p->at->token != SP_T_COMMA) return item;
+    tuple = sp_jinja_new_node(p, SP_J_TUPLE);
+    tuple->list = item;
     while (sp_jinja_skip(p, SP_T_COMMA) && !tuple_ends(p, stop)) {
-        if ((st = with_if ? sp_jinja_parse_expression(p, &item) : parse_plain(p, &item))) return st;
-        *end = item;
-        end = &item->next;
+        item->next = with_if ? sp_jinja_parse_expression(p) : parse_plain(p);
+        item = item->next;
     }
-    *out = tuple;
-    return SP_OK;
+    return tuple;
 }
 
-static enum sp_status check_target(struct sp_jinja_parser *p, const struct sp_jinja_node *node,
-                                   int depth)
+static void check_target(struct sp_jinja_parser *p, const struct sp_jinja_node *node, int depth)
 {
-    enum sp_status st = SP_OK;
-
-    if (node->kind == SP_J_NAME || node->kind == SP_J_FIELD) return SP_OK;
-    if (node->kind != SP_J_TUPLE || depth > 8) {
-        return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: cannot assign to this expression",
-                       node->line);
-    }
-    for (const struct sp_jinja_node *n = node->list; n != NULL && !st; n = n->next)
-        st = check_target(p, n, depth + 1);
-    return st;
+    if (node->kind == SP_J_NAME || node->kind == SP_J_FIELD) return;
+    if (node->kind != SP_J_TUPLE || depth > 8)
+        sp_jinja_reject(p, SP_E_INPUT, node->line, "cannot assign to this expression");
+    for (const struct sp_jinja_node *n = node->list; n != NULL && !p->heap->status; n = n->next)
+        check_target(p, n, depth + 1);
 }
 
-enum sp_status sp_jinja_parse_target(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                     bool with_fields)
+struct sp_jinja_node *sp_jinja_parse_target(struct sp_jinja_parser *p, bool with_fields)
 {
-    enum sp_status st;
-    struct sp_jinja_node *tuple, *item, **end;
+    struct sp_jinja_node *item = parse_primary(p, with_fields), *target = item;
 
-    if ((st = parse_primary(p, out, with_fields))) return st;
     if (p->at->token == SP_T_COMMA) {
-        if ((st = sp_jinja_new_node(p, &tuple, SP_J_TUPLE))) return st;
-        tuple->list = *out;
-        end = &(*out)->next;
+        target = sp_jinja_new_node(p, SP_J_TUPLE);
+        target->list = item;
         while (sp_jinja_skip(p, SP_T_COMMA) && !tuple_ends(p, "in")) {
-            if ((st = parse_primary(p, &item, with_fields))) return st;
-            *end = item;
-            end = &item->next;
+            item->next = parse_primary(p, with_fields);
+            item = item->next;
         }
-        *out = tuple;
     }
-    return check_target(p, *out, 0);
+    check_target(p, target, 0);
+    return target;
 }

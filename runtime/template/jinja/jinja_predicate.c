@@ -5,10 +5,7 @@
 #define KIND_TEST(name, condition)                                                                 \
     SP_JINJA_FUNCTION(name)                                                                        \
     {                                                                                              \
-        (void)m;                                                                                   \
-        (void)arg;                                                                                 \
-        *out = sp_value_bool(condition);                                                           \
-        return SP_OK;                                                                              \
+        return sp_value_bool(condition);                                                           \
     }
 
 KIND_TEST(test_defined, in.kind != SP_V_UNDEFINED)
@@ -36,49 +33,29 @@ KIND_TEST(test_callable,
 /* Tells whether the remainder of a division by arg[0], or by 2, is the one of the row. */
 SP_JINJA_FUNCTION(test_remainder)
 {
-    enum sp_status st;
-    struct sp_value by = arg[0].kind == SP_V_ABSENT ? sp_value_int(2) : arg[0], rest;
-    bool same = false;
+    struct sp_value by = arg[0].kind == SP_V_ABSENT ? sp_value_int(2) : arg[0];
+    struct sp_value rest = sp_jinja_binary(m, SP_T_MOD, in, by);
 
-    if ((st = sp_jinja_binary(m, &rest, SP_T_MOD, in, by))) return st;
-    st = sp_value_equal(m->heap, &same, rest, arg[SP_JINJA_HOW]);
-    *out = sp_value_bool(same);
-    return st;
+    return sp_value_bool(sp_value_equal(m->heap, rest, sp_value_int(how)));
 }
 
 SP_JINJA_FUNCTION(test_compare)
 {
-    bool truth = false;
-    enum sp_status st =
-        sp_jinja_compare(m, &truth, (enum sp_jinja_token)arg[SP_JINJA_HOW].integer, in, arg[0]);
-
-    *out = sp_value_bool(truth);
-    return st;
+    return sp_value_bool(sp_jinja_compare(m, (enum sp_jinja_token)how, in, arg[0]));
 }
 
 /* Compares identity, as far as values have one: the same object, or equal small values. */
 SP_JINJA_FUNCTION(test_sameas)
 {
-    enum sp_status st = SP_OK;
-    const struct sp_value w = arg[0];
-    bool same = in.kind == w.kind;
-
-    if (same && in.kind == SP_V_LIST)
-        same = in.list == w.list;
-    else if (same && in.kind == SP_V_DICT)
-        same = in.dict == w.dict;
-    else if (same)
-        st = sp_value_equal(m->heap, &same, in, w);
-    *out = sp_value_bool(same);
-    return st;
+    if (in.kind != arg[0].kind) return sp_value_bool(false);
+    if (in.kind == SP_V_LIST) return sp_value_bool(in.list == arg[0].list);
+    if (in.kind == SP_V_DICT) return sp_value_bool(in.dict == arg[0].dict);
+    return sp_value_bool(sp_value_equal(m->heap, in, arg[0]));
 }
 
 SP_JINJA_FUNCTION(test_case)
 {
-    enum sp_status st = sp_jinja_to_text(m, &in, in);
-
-    if (st) return st;
-    return sp_jinja_has_case(m, out, in, arg[SP_JINJA_HOW].integer == SP_JINJA_UPPER);
+    return sp_jinja_has_case(m, sp_jinja_to_text(m, in), how == SP_JINJA_UPPER);
 }
 
 static const struct sp_jinja_function tests[] = {

@@ -122,44 +122,51 @@ struct sp_jinja_lexeme {
     struct sp_value value; /* SP_T_TEXT, SP_T_NAME, SP_T_STRING, SP_T_INT, SP_T_FLOAT */
 };
 
-/* Splits a template into tokens; the last one is SP_T_END. */
-SP_MUST_CHECK enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char *text,
-                                          size_t size, struct sp_heap *heap);
+/* Splits a template into tokens; *end is the last one, SP_T_END. */
+void sp_jinja_lex(const struct sp_jinja_lexeme **out, const struct sp_jinja_lexeme **end,
+                  const char *text, size_t size, struct sp_heap *heap);
 const char *sp_jinja_token_name(enum sp_jinja_token token);
 
-/* ---- the parser, and that of expressions (jinja_parse*.c) ---- */
+/* ---- the parser, and that of expressions (jinja_parse*.c) ----
+ *
+ * After a failure, which the heap keeps, the parser is at the end of the template, and functions
+ * return nodes that nobody reads. */
 
 struct sp_jinja_parser {
     struct sp_heap *heap;
-    const struct sp_jinja_lexeme *at; /* the current token */
+    const struct sp_jinja_lexeme *at, *end; /* the current token; the last one, SP_T_END */
     /* The first unknown filter or test that is certainly reached; like Jinja2, the parser accepts
      * one in the branch of an if, until that branch runs. */
     const struct sp_jinja_node *unknown;
     unsigned depth;
-    unsigned surplus; /* SP_JINJA_TAKES_... bits of the names that were used */
-    unsigned loops;   /* loops around this place; break and continue need one */
+    unsigned surplus;             /* SP_JINJA_TAKES_... bits of the names that were used */
+    unsigned loops;               /* loops around this place; break and continue need one */
+    struct sp_jinja_node no_node; /* stands for a node that could not be made */
 };
 
-SP_MUST_CHECK enum sp_status sp_jinja_new_node(struct sp_jinja_parser *p,
-                                               struct sp_jinja_node **out, enum sp_jinja_kind kind);
-SP_MUST_CHECK enum sp_status sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token);
+/* Fails with "template:LINE: " and a message. */
+void sp_jinja_reject(struct sp_jinja_parser *p, enum sp_status status, uint32_t line,
+                     const char *format, ...) SP_PRINTF(4, 5);
+struct sp_jinja_node *sp_jinja_new_node(struct sp_jinja_parser *p, enum sp_jinja_kind kind);
+/* Consumes a token; another one is a failure. */
+void sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token);
 bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name);
 bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token);
-SP_MUST_CHECK enum sp_status sp_jinja_enter(struct sp_jinja_parser *p);
+/* True before another item of a list that ends with `close`; a comma between items is consumed. */
+bool sp_jinja_next_item(struct sp_jinja_parser *p, const struct sp_jinja_node *list,
+                        enum sp_jinja_token close);
+/* Begins a nested part, which ends by p->depth--. */
+void sp_jinja_enter(struct sp_jinja_parser *p);
 
-SP_MUST_CHECK enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p,
-                                                       struct sp_jinja_node **out);
+struct sp_jinja_node *sp_jinja_parse_expression(struct sp_jinja_parser *p);
 /* Parses one expression, or several with commas as a tuple. `stop`: a name that ends it, or NULL.
  */
-SP_MUST_CHECK enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p,
-                                                  struct sp_jinja_node **out, bool with_if,
-                                                  const char *stop);
+struct sp_jinja_node *sp_jinja_parse_tuple(struct sp_jinja_parser *p, bool with_if,
+                                           const char *stop);
 /* Parses the target of an assignment. */
-SP_MUST_CHECK enum sp_status sp_jinja_parse_target(struct sp_jinja_parser *p,
-                                                   struct sp_jinja_node **out, bool with_fields);
+struct sp_jinja_node *sp_jinja_parse_target(struct sp_jinja_parser *p, bool with_fields);
 /* Parses a chain of filters on `input` (NULL: a block's text). at_name: after the first pipe. */
-SP_MUST_CHECK enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p,
-                                                    struct sp_jinja_node **out,
-                                                    struct sp_jinja_node *input, bool at_name);
+struct sp_jinja_node *sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja_node *input,
+                                             bool at_name);
 
 #endif

@@ -1,9 +1,11 @@
 /* The heap with its budget, values and lists; see value.h. */
 #include "runtime/template/value/value.h"
+#include "format/base/number_text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +19,7 @@ struct sp_heap_chunk {
 
 void sp_heap_init(struct sp_heap *heap, size_t limit, uint64_t work_limit, struct sp_err *err)
 {
-    memset(heap, 0, sizeof *heap);
-    heap->limit = limit;
-    heap->work_limit = work_limit;
-    heap->err = err;
+    *heap = (struct sp_heap){.limit = limit, .work_limit = work_limit, .err = err};
 }
 
 void sp_heap_release(struct sp_heap *heap)
@@ -33,18 +32,33 @@ void sp_heap_release(struct sp_heap *heap)
     heap->used = 0;
 }
 
-enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n)
+struct sp_value sp_heap_fail(struct sp_heap *heap, enum sp_status status, const char *format, ...)
 {
-    if (n > heap->work_limit - heap->work) {
-        heap->exhausted = true;
-        return sp_fail(heap->err, SP_E_INPUT, "template does more than %" PRIu64 " steps of work",
-                       heap->work_limit);
-    }
-    heap->work += n;
-    return SP_OK;
+    char text[SP_ERR_TEXT];
+    va_list args;
+
+    if (heap->status) return SP_VALUE_ABSENT;
+    va_start(args, format);
+    sp_number_vprint(text, sizeof text, format, args);
+    va_end(args);
+    heap->status = sp_fail(heap->err, status, "%s", text);
+    return SP_VALUE_ABSENT;
 }
 
-enum sp_status sp_heap_charge_reading(struct sp_heap *heap, const struct sp_value *values, size_t n)
+bool sp_heap_charge(struct sp_heap *heap, uint64_t n)
+{
+    if (heap->status) return false;
+    if (n > heap->work_limit - heap->work) {
+        heap->exhausted = true;
+        sp_heap_fail(heap, SP_E_INPUT, "template does more than %" PRIu64 " steps of work",
+                     heap->work_limit);
+        return false;
+    }
+    heap->work += n;
+    return true;
+}
+
+bool sp_heap_charge_reading(struct sp_heap *heap, const struct sp_value *values, size_t n)
 {
     uint64_t work = 0;
 
@@ -53,28 +67,30 @@ enum sp_status sp_heap_charge_reading(struct sp_heap *heap, const struct sp_valu
     return sp_heap_charge(heap, work);
 }
 
-enum sp_status sp_heap_count(struct sp_heap *heap, size_t size)
+bool sp_heap_count(struct sp_heap *heap, size_t size)
 {
+    if (heap->status) return false;
     if (size > heap->limit - heap->used) {
         heap->exhausted = true;
-        return sp_fail(heap->err, SP_E_INPUT, "template needs more than %zu bytes of memory",
-                       heap->limit);
+        sp_heap_fail(heap, SP_E_INPUT, "template needs more than %zu bytes of memory", heap->limit);
+        return false;
     }
     heap->used += size;
-    return SP_OK;
+    return true;
 }
 
-static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
+static struct sp_heap_chunk *add_chunk(struct sp_heap *heap, size_t size)
 {
-    enum sp_status st;
     size_t cap = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
     struct sp_heap_chunk *chunk;
 
     if (cap > heap->limit - heap->used) cap = size;
-    if ((st = sp_heap_count(heap, cap))) return st;
+    if (!sp_heap_count(heap, cap)) return NULL;
     chunk = malloc(sizeof *chunk + cap);
-    if (chunk == NULL)
-        return sp_fail(heap->err, SP_E_NOMEM, "out of memory: %zu bytes were requested", cap);
+    if (chunk == NULL) {
+        sp_heap_fail(heap, SP_E_NOMEM, "out of memory: %zu bytes were requested", cap);
+        return NULL;
+    }
     chunk->cap = cap;
     chunk->used = 0;
     /* A chunk for a single large allocation goes after the current one, which may have space. */
@@ -85,42 +101,36 @@ static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
         chunk->next = heap->chunks;
         heap->chunks = chunk;
     }
-    return SP_OK;
+    return chunk;
 }
 
-enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size)
+void *sp_heap_take(struct sp_heap *heap, size_t size)
 {
-    enum sp_status st;
     struct sp_heap_chunk *chunk = heap->chunks;
     char *at;
 
-    if (size > heap->limit) return sp_heap_count(heap, size);
+    if (heap->status || (size > heap->limit && !sp_heap_count(heap, size))) return NULL;
     size = sp_round_up(size ? size : 1, alignof(max_align_t));
-    if (chunk == NULL || chunk->cap - chunk->used < size) {
-        if ((st = add_chunk(heap, size))) return st;
-        chunk = heap->chunks;
-        if (chunk->cap - chunk->used < size) chunk = chunk->next;
-    }
+    if (chunk == NULL || chunk->cap - chunk->used < size) chunk = add_chunk(heap, size);
+    if (chunk == NULL) return NULL;
     at = chunk->at + chunk->used;
     memset(at, 0, size);
     chunk->used += size;
-    memcpy(out, &at, sizeof at);
-    return SP_OK;
+    return at;
 }
 
-enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap, size_t size)
+bool sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap, size_t size)
 {
-    enum sp_status st;
     size_t more = *cap < 4 ? 8 : *cap * 2;
-    void *old, *larger = NULL;
+    void *old, *larger;
 
-    if (n < *cap) return SP_OK;
-    if ((st = sp_heap_take(heap, &larger, more * size))) return st;
+    if (heap->status || n < *cap) return !heap->status;
+    if ((larger = sp_heap_take(heap, more * size)) == NULL) return false;
     memcpy(&old, at, sizeof old);
     if (n) memcpy(larger, old, n * size);
     memcpy(at, &larger, sizeof larger);
     *cap = more;
-    return SP_OK;
+    return true;
 }
 
 /* Extends the current chunk's newest allocation in place; false: it is another or does not fit. */
@@ -138,22 +148,21 @@ static bool extend(struct sp_heap *heap, const char *at, size_t old, size_t size
     return true;
 }
 
-enum sp_status sp_build(struct sp_builder *b, const char *text, size_t len)
+void sp_build(struct sp_builder *b, const char *text, size_t len)
 {
-    enum sp_status st;
-
-    if ((st = sp_heap_charge(b->heap, len / 16 + 1))) return st;
+    if (!sp_heap_charge(b->heap, len / 16 + 1)) return;
     if (len > b->cap - b->len) {
         size_t cap = b->cap < 64 ? 128 : b->cap * 2;
-        char *at;
         while (cap - b->len < len)
             cap *= 2;
         if (cap > UINT32_MAX / 2) {
-            return sp_fail(b->heap->err, SP_E_INPUT, "template makes a text of more than %u bytes",
-                           UINT32_MAX / 2);
+            sp_heap_fail(b->heap, SP_E_INPUT, "template makes a text of more than %u bytes",
+                         UINT32_MAX / 2);
+            return;
         }
         if (!extend(b->heap, b->at, b->cap, cap)) {
-            if ((st = sp_heap_take(b->heap, &at, cap))) return st;
+            char *at = sp_heap_take(b->heap, cap);
+            if (at == NULL) return;
             if (b->len) memcpy(at, b->at, b->len);
             b->at = at;
         }
@@ -161,26 +170,28 @@ enum sp_status sp_build(struct sp_builder *b, const char *text, size_t len)
     }
     if (len) memcpy(b->at + b->len, text, len);
     b->len += len;
-    return SP_OK;
 }
 
-enum sp_status sp_build_text(struct sp_builder *b, const char *text)
+void sp_build_text(struct sp_builder *b, const char *text)
 {
-    return sp_build(b, text, strlen(text));
+    sp_build(b, text, strlen(text));
 }
 
-enum sp_status sp_build_repeat(struct sp_builder *b, char c, size_t n)
+void sp_build_value(struct sp_builder *b, struct sp_value text)
 {
-    enum sp_status st = SP_OK;
+    sp_build(b, text.text, text.len);
+}
+
+void sp_build_repeat(struct sp_builder *b, char c, size_t n)
+{
     char run[64];
 
     memset(run, c, sizeof run);
-    while (n > 0 && !st) {
+    while (n > 0 && !b->heap->status) {
         size_t now = n < sizeof run ? n : sizeof run;
-        st = sp_build(b, run, now);
+        sp_build(b, run, now);
         n -= now;
     }
-    return st;
 }
 
 struct sp_value sp_builder_value(const struct sp_builder *b)
@@ -229,45 +240,35 @@ struct sp_value sp_value_object(void *object)
     return (struct sp_value){.kind = SP_V_OBJECT, .object = object};
 }
 
-enum sp_status sp_value_copy_text(struct sp_heap *heap, struct sp_value *out, const char *text,
-                                  size_t len)
+struct sp_value sp_value_copy_text(struct sp_heap *heap, const char *text, size_t len)
 {
-    enum sp_status st;
-    char *at = NULL;
+    char *at;
 
     if (len >= UINT32_MAX / 2) {
-        return sp_fail(heap->err, SP_E_INPUT, "a text of %zu bytes, at most %u are possible", len,
-                       UINT32_MAX / 2);
+        return sp_heap_fail(heap, SP_E_INPUT, "a text of %zu bytes, at most %u are possible", len,
+                            UINT32_MAX / 2);
     }
-    if ((st = sp_heap_take(heap, &at, len + 1))) return st;
+    if ((at = sp_heap_take(heap, len + 1)) == NULL) return sp_value_name("");
     if (len) memcpy(at, text, len);
-    *out = sp_value_text(at, len);
-    return SP_OK;
+    return sp_value_text(at, len);
 }
 
-enum sp_status sp_value_list(struct sp_heap *heap, struct sp_value *out, enum sp_value_shape shape,
-                             size_t cap)
+struct sp_value sp_value_list(struct sp_heap *heap, enum sp_value_shape shape, size_t cap)
 {
-    enum sp_status st;
-    struct sp_list *list = NULL;
+    struct sp_list *list = sp_heap_take(heap, sizeof *list);
     size_t size;
 
     if (!sp_mul(&size, cap, sizeof *list->at)) size = SIZE_MAX;
-    if ((st = sp_heap_take(heap, &list, sizeof *list))) return st;
-    if (cap && (st = sp_heap_take(heap, &list->at, size))) return st;
-    list->cap = cap;
-    *out = (struct sp_value){.kind = SP_V_LIST, .shape = (uint8_t)shape, .list = list};
-    return SP_OK;
+    if (list && cap && (list->at = sp_heap_take(heap, size)) != NULL) list->cap = cap;
+    if (list == NULL) list = &heap->no_list;
+    return (struct sp_value){.kind = SP_V_LIST, .shape = (uint8_t)shape, .list = list};
 }
 
-enum sp_status sp_list_push(struct sp_heap *heap, struct sp_list *list, struct sp_value value)
+void sp_list_push(struct sp_heap *heap, struct sp_list *list, struct sp_value value)
 {
-    enum sp_status st;
-
-    if ((st = sp_heap_charge(heap, 1))) return st;
-    if ((st = sp_heap_grow(heap, &list->at, list->n, &list->cap, sizeof *list->at))) return st;
-    list->at[list->n++] = value;
-    return SP_OK;
+    if (sp_heap_charge(heap, 1) &&
+        sp_heap_grow(heap, &list->at, list->n, &list->cap, sizeof *list->at))
+        list->at[list->n++] = value;
 }
 
 bool sp_value_is_number(struct sp_value v)
@@ -339,79 +340,62 @@ int sp_number_order(struct sp_value a, struct sp_value b)
     return (x > y) - (x < y);
 }
 
-static enum sp_status equal_at(struct sp_heap *heap, bool *out, struct sp_value a,
-                               struct sp_value b, int depth);
+static bool equal_at(struct sp_heap *heap, struct sp_value a, struct sp_value b, int depth);
 
-static enum sp_status equal_lists(struct sp_heap *heap, bool *out, const struct sp_list *a,
-                                  const struct sp_list *b, int depth)
+static bool equal_lists(struct sp_heap *heap, const struct sp_list *a, const struct sp_list *b,
+                        int depth)
 {
-    enum sp_status st = SP_OK;
     bool same = a->n == b->n;
 
-    for (size_t i = 0; same && i < a->n && !st; i++)
-        st = equal_at(heap, &same, a->at[i], b->at[i], depth + 1);
-    *out = same;
-    return st;
+    for (size_t i = 0; same && i < a->n; i++)
+        same = equal_at(heap, a->at[i], b->at[i], depth + 1);
+    return same;
 }
 
-static enum sp_status equal_dicts(struct sp_heap *heap, bool *out, const struct sp_dict *a,
-                                  const struct sp_dict *b, int depth)
+static bool equal_dicts(struct sp_heap *heap, const struct sp_dict *a, const struct sp_dict *b,
+                        int depth)
 {
-    enum sp_status st = SP_OK;
     bool same = a->n == b->n;
 
-    for (size_t i = 0; same && i < a->n && !st; i++) {
-        const struct sp_value *other;
-        if ((st = sp_dict_find(heap, &other, b, a->at[i].key))) return st;
-        same = other != NULL;
-        if (same) st = equal_at(heap, &same, a->at[i].value, *other, depth + 1);
+    for (size_t i = 0; same && i < a->n; i++) {
+        const struct sp_value *other = sp_dict_find(heap, b, a->at[i].key);
+        same = other != NULL && equal_at(heap, a->at[i].value, *other, depth + 1);
     }
-    *out = same;
-    return st;
+    return same;
 }
 
-static enum sp_status equal_at(struct sp_heap *heap, bool *out, struct sp_value a,
-                               struct sp_value b, int depth)
+static bool equal_at(struct sp_heap *heap, struct sp_value a, struct sp_value b, int depth)
 {
-    enum sp_status st;
-
-    if ((st = sp_heap_charge(heap, 1))) return st;
-    if (depth > SP_VALUE_DEPTH)
-        return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    *out = false;
+    if (!sp_heap_charge(heap, 1)) return false;
+    if (depth > SP_VALUE_DEPTH) {
+        sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+        return false;
+    }
     if (sp_value_is_number(a) && sp_value_is_number(b)) {
         bool nan =
             (a.kind == SP_V_FLOAT && isnan(a.real)) || (b.kind == SP_V_FLOAT && isnan(b.real));
-        *out = !nan && sp_number_order(a, b) == 0;
-        return SP_OK;
+        return !nan && sp_number_order(a, b) == 0;
     }
-    if (a.kind != b.kind) return SP_OK;
+    if (a.kind != b.kind) return false;
     switch (a.kind) {
     case SP_V_TEXT:
-        if (a.len != b.len) return SP_OK;
-        *out = a.len == 0 || memcmp(a.text, b.text, a.len) == 0;
-        return sp_heap_charge(heap, a.len / 16);
+        if (a.len != b.len || !sp_heap_charge(heap, a.len / 16)) return false;
+        return a.len == 0 || memcmp(a.text, b.text, a.len) == 0;
     case SP_V_LIST:
-        if ((a.shape == SP_SHAPE_TUPLE) != (b.shape == SP_SHAPE_TUPLE)) return SP_OK;
-        if (a.list == b.list) {
-            *out = true;
-            return SP_OK;
-        }
-        return equal_lists(heap, out, a.list, b.list, depth);
+        if ((a.shape == SP_SHAPE_TUPLE) != (b.shape == SP_SHAPE_TUPLE)) return false;
+        return a.list == b.list || equal_lists(heap, a.list, b.list, depth);
     case SP_V_DICT:
-        return equal_dicts(heap, out, a.dict, b.dict, depth);
+        return equal_dicts(heap, a.dict, b.dict, depth);
     case SP_V_OBJECT:
-        *out = a.object == b.object;
-        return SP_OK;
+        return a.object == b.object;
     default:
-        *out = true;
-        return SP_OK;
+        return true;
     }
 }
 
-enum sp_status sp_value_equal(struct sp_heap *heap, bool *out, struct sp_value a, struct sp_value b)
+bool sp_value_equal(struct sp_heap *heap, struct sp_value a, struct sp_value b)
 {
-    return equal_at(heap, out, a, b, 0);
+    return equal_at(heap, a, b, 0);
 }
 
 bool sp_value_truth(struct sp_value v)
@@ -438,12 +422,10 @@ bool sp_value_truth(struct sp_value v)
     }
 }
 
-static enum sp_status from_json_at(struct sp_heap *heap, struct sp_value *out,
-                                   const struct sp_json *json, int depth)
+static struct sp_value from_json_at(struct sp_heap *heap, const struct sp_json *json, int depth)
 {
-    enum sp_status st = SP_OK;
     struct sp_json_iter it = {0};
-    struct sp_value item, key;
+    struct sp_value v = sp_value_none();
     const char *text;
     double d = 0;
     uint64_t natural;
@@ -451,47 +433,40 @@ static enum sp_status from_json_at(struct sp_heap *heap, struct sp_value *out,
     size_t len;
 
     if (depth > SP_VALUE_DEPTH)
-        return sp_fail(heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+        return sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
     switch (sp_json_kind(json)) {
     case SP_JSON_NULL:
-        *out = sp_value_none();
-        return SP_OK;
+        break;
     case SP_JSON_BOOL:
-        *out = sp_value_bool(sp_json_to_bool(json, &b) && b);
-        return SP_OK;
+        return sp_value_bool(sp_json_to_bool(json, &b) && b);
     case SP_JSON_INT:
-        *out = sp_value_int(0);
-        if (!sp_json_to_i64(json, &out->integer) && sp_json_to_u64(json, &natural))
-            *out = sp_value_natural(natural);
-        return SP_OK;
+        v = sp_value_int(0);
+        if (!sp_json_to_i64(json, &v.integer) && sp_json_to_u64(json, &natural))
+            v = sp_value_natural(natural);
+        break;
     case SP_JSON_DOUBLE:
-        *out = sp_value_float(sp_json_to_double(json, &d) ? d : 0);
-        return SP_OK;
+        return sp_value_float(sp_json_to_double(json, &d) ? d : 0);
     case SP_JSON_STRING:
         text = sp_json_to_string(json, &len);
-        return sp_value_copy_text(heap, out, text, len);
+        return sp_value_copy_text(heap, text, len);
     case SP_JSON_ARRAY:
         len = sp_json_len(json);
-        if ((st = sp_value_list(heap, out, SP_SHAPE_PLAIN, len))) return st;
-        for (size_t i = 0; i < len && !st; i++) {
-            st = from_json_at(heap, &item, sp_json_at(json, i), depth + 1);
-            if (!st) st = sp_list_push(heap, out->list, item);
-        }
-        return st;
+        v = sp_value_list(heap, SP_SHAPE_PLAIN, len);
+        for (size_t i = 0; i < len && !heap->status; i++)
+            sp_list_push(heap, v.list, from_json_at(heap, sp_json_at(json, i), depth + 1));
+        break;
     case SP_JSON_OBJECT:
-        if ((st = sp_value_dict(heap, out))) return st;
-        while (!st && sp_json_next(json, &it)) {
-            st = sp_value_copy_text(heap, &key, it.key, strlen(it.key));
-            if (!st) st = from_json_at(heap, &item, it.value, depth + 1);
-            if (!st) st = sp_dict_set(heap, out->dict, key, item);
+        v = sp_value_dict(heap);
+        while (!heap->status && sp_json_next(json, &it)) {
+            struct sp_value key = sp_value_copy_text(heap, it.key, strlen(it.key));
+            sp_dict_set(heap, v.dict, key, from_json_at(heap, it.value, depth + 1));
         }
-        return st;
+        break;
     }
-    return SP_OK;
+    return v;
 }
 
-enum sp_status sp_value_from_json(struct sp_heap *heap, struct sp_value *out,
-                                  const struct sp_json *json)
+struct sp_value sp_value_from_json(struct sp_heap *heap, const struct sp_json *json)
 {
-    return from_json_at(heap, out, json, 0);
+    return from_json_at(heap, json, 0);
 }

@@ -7,7 +7,11 @@
  * rendering and is released as a whole.
  *
  * The heap is also the budget of an untrusted template: it counts memory and work, and every loop
- * over data must charge for its steps. */
+ * over data must charge for its steps.
+ *
+ * The heap keeps the first failure. From then on functions do nothing and return empty values that
+ * are safe to use, and what is executed ends at its next step; so a caller need not check each
+ * call, only loops that neither charge nor walk over existing values. */
 #ifndef SP_RUNTIME_TEMPLATE_VALUE_VALUE_H
 #define SP_RUNTIME_TEMPLATE_VALUE_VALUE_H
 
@@ -89,25 +93,34 @@ struct sp_heap {
     struct sp_heap_chunk *chunks;
     size_t used, limit; /* bytes */
     uint64_t work, work_limit;
-    bool exhausted;     /* a limit was exceeded */
-    struct sp_err *err; /* borrowed; receives failures */
+    bool exhausted;        /* a limit was exceeded */
+    enum sp_status status; /* of the first failure */
+    struct sp_err *err;    /* borrowed; receives the first failure */
+    /* The list and dictionary of values that could not be made. */
+    struct sp_list no_list;
+    struct sp_dict no_dict;
 };
 
 void sp_heap_init(struct sp_heap *heap, size_t limit, uint64_t work_limit, struct sp_err *err);
 void sp_heap_release(struct sp_heap *heap);
 
-/* Allocates `size` zeroed bytes, aligned for any value. SP_E_INPUT beyond the limit. */
-SP_MUST_CHECK enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size);
+/* Records the first failure; a later one does not replace it. Returns an absent value. */
+struct sp_value sp_heap_fail(struct sp_heap *heap, enum sp_status status, const char *format, ...)
+    SP_PRINTF(3, 4);
 
-/* Counts `size` bytes that are allocated elsewhere; SP_E_INPUT beyond the limit. */
-SP_MUST_CHECK enum sp_status sp_heap_count(struct sp_heap *heap, size_t size);
+/* Allocates `size` zeroed bytes, aligned for any value. NULL: a failure, SP_E_INPUT beyond the
+ * limit. */
+void *sp_heap_take(struct sp_heap *heap, size_t size);
 
-/* Makes room for one more item in a vector of `n` items of `size` bytes, which `at` points to. */
-SP_MUST_CHECK enum sp_status sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap,
-                                          size_t size);
+/* Counts `size` bytes that are allocated elsewhere. False: SP_E_INPUT, beyond the limit. */
+bool sp_heap_count(struct sp_heap *heap, size_t size);
 
-/* Counts `n` steps of work; SP_E_INPUT beyond the limit. */
-SP_MUST_CHECK enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n);
+/* Makes room for one more item in a vector of `n` items of `size` bytes, which `at` points to.
+ * False: there was a failure. */
+bool sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap, size_t size);
+
+/* Counts `n` steps of work. False: SP_E_INPUT beyond the limit, or an earlier failure. */
+bool sp_heap_charge(struct sp_heap *heap, uint64_t n);
 
 /* A text inside a heap that is being built. */
 struct sp_builder {
@@ -116,12 +129,14 @@ struct sp_builder {
     size_t len, cap;
 };
 
-SP_MUST_CHECK enum sp_status sp_build(struct sp_builder *b, const char *text, size_t len);
-SP_MUST_CHECK enum sp_status sp_build_text(struct sp_builder *b, const char *text);
-SP_MUST_CHECK enum sp_status sp_build_repeat(struct sp_builder *b, char c, size_t n);
+void sp_build(struct sp_builder *b, const char *text, size_t len);
+void sp_build_text(struct sp_builder *b, const char *text);
+void sp_build_value(struct sp_builder *b, struct sp_value text);
+void sp_build_repeat(struct sp_builder *b, char c, size_t n);
 struct sp_value sp_builder_value(const struct sp_builder *b);
 
 /* Make plain values. The text is borrowed: static, or in the same heap. */
+#define SP_VALUE_ABSENT ((struct sp_value){.kind = SP_V_ABSENT})
 struct sp_value sp_value_none(void);
 struct sp_value sp_value_bool(bool truth);
 struct sp_value sp_value_int(int64_t integer);
@@ -131,31 +146,26 @@ struct sp_value sp_value_text(const char *text, size_t len);
 struct sp_value sp_value_name(const char *text); /* of a NUL-terminated text */
 struct sp_value sp_value_object(void *object);
 
-SP_MUST_CHECK enum sp_status sp_value_copy_text(struct sp_heap *heap, struct sp_value *out,
-                                                const char *text, size_t len);
-SP_MUST_CHECK enum sp_status sp_value_list(struct sp_heap *heap, struct sp_value *out,
-                                           enum sp_value_shape shape, size_t cap);
-SP_MUST_CHECK enum sp_status sp_list_push(struct sp_heap *heap, struct sp_list *list,
-                                          struct sp_value value);
-SP_MUST_CHECK enum sp_status sp_value_dict(struct sp_heap *heap, struct sp_value *out);
+struct sp_value sp_value_copy_text(struct sp_heap *heap, const char *text, size_t len);
+struct sp_value sp_value_list(struct sp_heap *heap, enum sp_value_shape shape, size_t cap);
+void sp_list_push(struct sp_heap *heap, struct sp_list *list, struct sp_value value);
+struct sp_value sp_value_dict(struct sp_heap *heap);
 /* Sets the value of a key, or appends the pair; an equal key keeps its place. */
-SP_MUST_CHECK enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict,
-                                         struct sp_value key, struct sp_value value);
-SP_MUST_CHECK enum sp_status sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict,
-                                              const char *key, struct sp_value value);
-/* *out = the value of a key, borrowed; NULL: there is none, or the value cannot be a key. Charges
+void sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp_value key,
+                 struct sp_value value);
+void sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict, const char *key,
+                      struct sp_value value);
+/* Returns the value of a key, borrowed; NULL: there is none, or the value cannot be a key. Charges
  * for the bytes of the key and for the keys that it is compared with. */
-SP_MUST_CHECK enum sp_status sp_dict_find(struct sp_heap *heap, const struct sp_value **out,
-                                          const struct sp_dict *dict, struct sp_value key);
+const struct sp_value *sp_dict_find(struct sp_heap *heap, const struct sp_dict *dict,
+                                    struct sp_value key);
 /* The same of one of our own names, without charging. */
 const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key);
-/* The pairs in the order of their keys, which are texts. */
-SP_MUST_CHECK enum sp_status sp_dict_sorted(struct sp_heap *heap, const struct sp_dict_entry **out,
-                                            const struct sp_dict *dict);
+/* The pairs in the order of their keys, which are texts; NULL: a failure. */
+const struct sp_dict_entry *sp_dict_sorted(struct sp_heap *heap, const struct sp_dict *dict);
 
 /* Charges for reading n values once: the bytes of their texts. */
-SP_MUST_CHECK enum sp_status sp_heap_charge_reading(struct sp_heap *heap,
-                                                    const struct sp_value *values, size_t n);
+bool sp_heap_charge_reading(struct sp_heap *heap, const struct sp_value *values, size_t n);
 
 /* True if a value can be the key of a dictionary; lists and dictionaries cannot. */
 bool sp_value_hashable(struct sp_value v);
@@ -170,14 +180,12 @@ size_t sp_text_characters(struct sp_value text);         /* its length in code p
 int sp_text_order(struct sp_value a, struct sp_value b); /* by code points, as by bytes */
 
 /* Compares values as Python does: 1 == 1.0 == True, lists and dictionaries by content. */
-SP_MUST_CHECK enum sp_status sp_value_equal(struct sp_heap *heap, bool *out, struct sp_value a,
-                                            struct sp_value b);
+bool sp_value_equal(struct sp_heap *heap, struct sp_value a, struct sp_value b);
 /* A number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not NaN). */
 int sp_number_order(struct sp_value a, struct sp_value b);
 
 /* Copies a JSON value into a heap, with its texts. */
-SP_MUST_CHECK enum sp_status sp_value_from_json(struct sp_heap *heap, struct sp_value *out,
-                                                const struct sp_json *json);
+struct sp_value sp_value_from_json(struct sp_heap *heap, const struct sp_json *json);
 
 /* ---- limits of a template ---- */
 
@@ -206,22 +214,20 @@ enum {
 bool sp_number_parse(struct sp_value *out, const char *text);
 
 /* Reads the escape after a backslash at text[*pos]: \n and the like, \xHH, \uHHHH, \UHHHHHHHH.
- * *known is false, and nothing is read, if it is another one. */
-SP_MUST_CHECK enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *text,
-                                             size_t size, size_t *pos);
+ * False, and nothing is read, if it is another one. */
+bool sp_build_escape(struct sp_builder *b, const char *text, size_t size, size_t *pos);
 
 /* Appends the fewest decimal digits that parse as `v`, which is finite, with an exponent if that is
  * below `low` or not below `high`. */
-SP_MUST_CHECK enum sp_status sp_build_shortest(struct sp_builder *b, double v, int low, int high);
+void sp_build_shortest(struct sp_builder *b, double v, int low, int high);
 /* Appends Python's repr of a float: 1.0, 1e+16, nan. */
-SP_MUST_CHECK enum sp_status sp_build_python_float(struct sp_builder *b, double v);
-SP_MUST_CHECK enum sp_status sp_build_integer(struct sp_builder *b, struct sp_value v);
+void sp_build_python_float(struct sp_builder *b, double v);
+void sp_build_integer(struct sp_builder *b, struct sp_value v);
 
 /* Python's json.dumps, the same with ensure_ascii, Go's encoding/json. */
 enum sp_json_text { SP_JSON_TEXT_PYTHON, SP_JSON_TEXT_ASCII, SP_JSON_TEXT_GO };
 
 /* Appends a text as a JSON string. */
-SP_MUST_CHECK enum sp_status sp_build_json_text(struct sp_builder *b, struct sp_value v,
-                                                enum sp_json_text how);
+void sp_build_json_text(struct sp_builder *b, struct sp_value v, enum sp_json_text how);
 
 #endif

@@ -76,69 +76,66 @@ static void index_entry(struct sp_dict *dict, size_t entry)
     dict->slots[slot] = (uint32_t)(entry + 1);
 }
 
-static enum sp_status grow_dict(struct sp_heap *heap, struct sp_dict *dict)
+static bool grow_dict(struct sp_heap *heap, struct sp_dict *dict)
 {
-    enum sp_status st;
     size_t cap = dict->cap < 4 ? 4 : dict->cap * 2;
     struct sp_dict_entry *at;
 
-    if ((st = sp_heap_charge(heap, cap))) return st;
-    if ((st = sp_heap_take(heap, &at, cap * sizeof *at))) return st;
+    if (!sp_heap_charge(heap, cap)) return false;
+    if ((at = sp_heap_take(heap, cap * sizeof *at)) == NULL) return false;
     if (dict->n) memcpy(at, dict->at, dict->n * sizeof *at);
     dict->at = at;
     dict->cap = cap;
-    if (cap <= LINEAR_DICT) return SP_OK;
-    if ((st = sp_heap_take(heap, &dict->slots, 2 * cap * sizeof *dict->slots))) return st;
+    if (cap <= LINEAR_DICT) return true;
+    if ((dict->slots = sp_heap_take(heap, 2 * cap * sizeof *dict->slots)) == NULL) return false;
     dict->n_slots = 2 * cap;
     for (size_t i = 0; i < dict->n; i++)
         index_entry(dict, i);
-    return SP_OK;
+    return true;
 }
 
-enum sp_status sp_value_dict(struct sp_heap *heap, struct sp_value *out)
+struct sp_value sp_value_dict(struct sp_heap *heap)
 {
-    enum sp_status st;
-    struct sp_dict *dict = NULL;
+    struct sp_dict *dict = sp_heap_take(heap, sizeof *dict);
 
-    if ((st = sp_heap_take(heap, &dict, sizeof *dict))) return st;
-    *out = (struct sp_value){.kind = SP_V_DICT, .dict = dict};
-    return SP_OK;
+    return (struct sp_value){.kind = SP_V_DICT, .dict = dict ? dict : &heap->no_dict};
 }
 
-enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp_value key,
-                           struct sp_value value)
+void sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp_value key,
+                 struct sp_value value)
 {
-    enum sp_status st;
     size_t probes = 1, entry;
 
-    if (!sp_value_hashable(key))
-        return sp_fail(heap->err, SP_E_INPUT, "a list or dictionary cannot be a key");
+    if (heap->status) return;
+    if (!sp_value_hashable(key)) {
+        sp_heap_fail(heap, SP_E_INPUT, "a list or dictionary cannot be a key");
+        return;
+    }
     entry = find_entry(dict, key, &probes);
-    if ((st = sp_heap_charge(heap, probes * key_work(key)))) return st;
+    if (!sp_heap_charge(heap, probes * key_work(key))) return;
     if (entry < dict->n) {
         dict->at[entry].value = value;
-        return SP_OK;
+        return;
     }
-    if (dict->n == dict->cap && (st = grow_dict(heap, dict))) return st;
+    if (dict->n == dict->cap && !grow_dict(heap, dict)) return;
     dict->at[dict->n++] = (struct sp_dict_entry){.key = key, .value = value};
     if (dict->slots != NULL) index_entry(dict, dict->n - 1);
-    return SP_OK;
 }
 
-enum sp_status sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict, const char *key,
-                                struct sp_value value)
+void sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict, const char *key,
+                      struct sp_value value)
 {
-    return sp_dict_set(heap, dict, sp_value_name(key), value);
+    sp_dict_set(heap, dict, sp_value_name(key), value);
 }
 
-enum sp_status sp_dict_find(struct sp_heap *heap, const struct sp_value **out,
-                            const struct sp_dict *dict, struct sp_value key)
+const struct sp_value *sp_dict_find(struct sp_heap *heap, const struct sp_dict *dict,
+                                    struct sp_value key)
 {
     size_t probes = 1, entry = dict->n;
 
     if (sp_value_hashable(key)) entry = find_entry(dict, key, &probes);
-    *out = entry < dict->n ? &dict->at[entry].value : NULL;
-    return sp_heap_charge(heap, probes * key_work(key));
+    if (!sp_heap_charge(heap, probes * key_work(key))) return NULL;
+    return entry < dict->n ? &dict->at[entry].value : NULL;
 }
 
 const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key)
@@ -154,21 +151,17 @@ static int by_key(const void *a, const void *b)
                          ((const struct sp_dict_entry *)b)->key);
 }
 
-enum sp_status sp_dict_sorted(struct sp_heap *heap, const struct sp_dict_entry **out,
-                              const struct sp_dict *dict)
+const struct sp_dict_entry *sp_dict_sorted(struct sp_heap *heap, const struct sp_dict *dict)
 {
-    enum sp_status st;
-    struct sp_dict_entry *pairs;
+    struct sp_dict_entry *pairs = sp_heap_take(heap, dict->n * sizeof *pairs);
 
-    if ((st = sp_heap_take(heap, &pairs, dict->n * sizeof *pairs))) return st;
-    if ((st = sp_heap_charge(heap, 16 * dict->n))) return st;
+    if (pairs == NULL || !sp_heap_charge(heap, 16 * dict->n)) return NULL;
     for (size_t i = 0; i < dict->n; i++) {
         pairs[i] = dict->at[i];
         if (pairs[i].key.kind != SP_V_TEXT)
-            return sp_fail(heap->err, SP_E_UNSUPPORTED, "sorted pairs with a key that is no text");
-        if ((st = sp_heap_charge_reading(heap, &pairs[i].key, 1))) return st;
+            sp_heap_fail(heap, SP_E_UNSUPPORTED, "sorted pairs with a key that is no text");
+        if (!sp_heap_charge_reading(heap, &pairs[i].key, 1)) return NULL;
     }
     qsort(pairs, dict->n, sizeof *pairs, by_key);
-    *out = pairs;
-    return SP_OK;
+    return pairs;
 }

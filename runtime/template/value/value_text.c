@@ -51,8 +51,7 @@ bool sp_number_parse(struct sp_value *out, const char *text)
     return *end == '\0';
 }
 
-enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *text, size_t size,
-                               size_t *pos)
+bool sp_build_escape(struct sp_builder *b, const char *text, size_t size, size_t *pos)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     char c = *pos < size ? text[*pos] : '\0', bytes[SP_UTF8_MAX];
@@ -60,91 +59,95 @@ enum sp_status sp_build_escape(struct sp_builder *b, bool *known, const char *te
     int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     uint32_t code = 0;
 
-    *known = found != NULL || digits > 0;
-    if (!*known) return SP_OK;
+    if (found == NULL && digits == 0) return false;
     ++*pos;
-    if (found != NULL) return sp_build(b, &to[found - from], 1);
+    if (found != NULL) {
+        sp_build(b, &to[found - from], 1);
+        return true;
+    }
     for (int i = 0; i < digits; i++, ++*pos) {
         int d = *pos < size ? sp_hex_digit(text[*pos]) : -1;
         if (d < 0) {
-            return sp_fail(b->heap->err, SP_E_INPUT,
-                           "an escape in a string needs %d hexadecimal digits", digits);
+            sp_heap_fail(b->heap, SP_E_INPUT, "an escape in a string needs %d hexadecimal digits",
+                         digits);
+            return true;
         }
         code = code << 4 | (uint32_t)d;
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return sp_fail(b->heap->err, SP_E_INPUT, "no character has the number 0x%x", code);
-    return sp_build(b, bytes, sp_utf8_put(bytes, code));
+        sp_heap_fail(b->heap, SP_E_INPUT, "no character has the number 0x%x", code);
+    else
+        sp_build(b, bytes, sp_utf8_put(bytes, code));
+    return true;
 }
 
-static enum sp_status build_exponent(struct sp_builder *b, const char *digits, size_t n,
-                                     int exponent)
+static void build_exponent(struct sp_builder *b, const char *digits, size_t n, int exponent)
 {
-    enum sp_status st;
     char text[16];
 
-    if ((st = sp_build(b, digits, 1))) return st;
+    sp_build(b, digits, 1);
     if (n > 1) {
-        if ((st = sp_build(b, ".", 1))) return st;
-        if ((st = sp_build(b, digits + 1, n - 1))) return st;
+        sp_build(b, ".", 1);
+        sp_build(b, digits + 1, n - 1);
     }
     snprintf(text, sizeof text, "e%+03d", exponent);
-    return sp_build_text(b, text);
+    sp_build_text(b, text);
 }
 
-enum sp_status sp_build_shortest(struct sp_builder *b, double v, int low, int high)
+void sp_build_shortest(struct sp_builder *b, double v, int low, int high)
 {
-    enum sp_status st;
     char digits[MAX_DIGITS + 1];
     size_t n, whole;
     int point;
 
-    if (signbit(v) && (st = sp_build(b, "-", 1))) return st;
+    if (signbit(v)) sp_build(b, "-", 1);
     n = shortest_digits(digits, &point, fabs(v));
     if (v == 0) point = 1;
-    if (point - 1 < low || point - 1 >= high) return build_exponent(b, digits, n, point - 1);
-    if (point <= 0) {
-        if ((st = sp_build_text(b, "0."))) return st;
-        if ((st = sp_build_repeat(b, '0', (size_t)-point))) return st;
-        return sp_build(b, digits, n);
+    whole = point > 0 ? (size_t)point : 0;
+    if (point - 1 < low || point - 1 >= high) {
+        build_exponent(b, digits, n, point - 1);
+    } else if (whole == 0) {
+        sp_build_text(b, "0.");
+        sp_build_repeat(b, '0', (size_t)-point);
+        sp_build(b, digits, n);
+    } else {
+        sp_build(b, digits, n < whole ? n : whole);
+        sp_build_repeat(b, '0', n < whole ? whole - n : 0);
+        if (n > whole) sp_build(b, ".", 1);
+        if (n > whole) sp_build(b, digits + whole, n - whole);
     }
-    whole = (size_t)point;
-    if ((st = sp_build(b, digits, n < whole ? n : whole))) return st;
-    if (n <= whole) return sp_build_repeat(b, '0', whole - n);
-    if ((st = sp_build(b, ".", 1))) return st;
-    return sp_build(b, digits + whole, n - whole);
 }
 
-enum sp_status sp_build_python_float(struct sp_builder *b, double v)
+void sp_build_python_float(struct sp_builder *b, double v)
 {
-    enum sp_status st;
     size_t begin = b->len;
 
-    if (isnan(v)) return sp_build_text(b, "nan");
-    if (isinf(v)) return sp_build_text(b, v < 0 ? "-inf" : "inf");
-    if ((st = sp_build_shortest(b, v, -4, 16))) return st;
+    if (isnan(v) || isinf(v)) {
+        sp_build_text(b, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+        return;
+    }
+    sp_build_shortest(b, v, -4, 16);
     for (size_t i = begin; i < b->len; i++)
-        if (b->at[i] == '.' || b->at[i] == 'e') return SP_OK;
-    return sp_build_text(b, ".0");
+        if (b->at[i] == '.' || b->at[i] == 'e') return;
+    sp_build_text(b, ".0");
 }
 
-enum sp_status sp_build_integer(struct sp_builder *b, struct sp_value v)
+void sp_build_integer(struct sp_builder *b, struct sp_value v)
 {
     char text[24];
 
     snprintf(text, sizeof text, v.kind == SP_V_BIG ? "%" PRIu64 : "%" PRId64, v.natural);
-    return sp_build_text(b, text);
+    sp_build_text(b, text);
 }
 
-enum sp_status sp_build_json_text(struct sp_builder *b, struct sp_value v, enum sp_json_text how)
+void sp_build_json_text(struct sp_builder *b, struct sp_value v, enum sp_json_text how)
 {
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
-    enum sp_status st;
     size_t pos = 0;
     char escape[16];
 
-    if ((st = sp_build(b, "\"", 1))) return st;
-    while (pos < v.len) {
+    sp_build(b, "\"", 1);
+    while (pos < v.len && !b->heap->status) {
         size_t begin = pos;
         uint32_t c = sp_utf8_next(v.text, v.len, &pos);
         const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
@@ -160,8 +163,7 @@ enum sp_status sp_build_json_text(struct sp_builder *b, struct sp_value v, enum 
             snprintf(escape, sizeof escape, "\\u%04x", c);
         else
             escape[0] = '\0';
-        st = *escape ? sp_build_text(b, escape) : sp_build(b, v.text + begin, pos - begin);
-        if (st) return st;
+        sp_build(b, *escape ? escape : v.text + begin, *escape ? strlen(escape) : pos - begin);
     }
-    return sp_build(b, "\"", 1);
+    sp_build(b, "\"", 1);
 }
