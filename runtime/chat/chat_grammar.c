@@ -14,8 +14,6 @@ struct chat_grammar_calls {
     uint32_t bare;           /* calls without tags */
 };
 
-#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
-
 static const struct sp_tool_call_format *syntax_of(const struct sp_chat_grammar_builder *b)
 {
     return &b->options->format->calls;
@@ -31,7 +29,7 @@ static uint32_t json_text(struct sp_chat_grammar_builder *b, const char *text, u
 /* Writes "key": */
 static uint32_t json_key(struct sp_chat_grammar_builder *b, const char *key, uint32_t next)
 {
-    next = TEXT(b->g, ":", sp_json_whitespace(&b->json, next));
+    next = sp_grammar_string(b->g, ":", sp_json_whitespace(&b->json, next));
     return json_text(b, key, next);
 }
 
@@ -40,7 +38,7 @@ static uint32_t object_call(struct sp_chat_grammar_builder *b, const struct sp_j
 {
     const struct sp_tool_call_format *s = syntax_of(b);
 
-    next = sp_json_whitespace(&b->json, TEXT(b->g, "}", next));
+    next = sp_json_whitespace(&b->json, sp_grammar_string(b->g, "}", next));
     next = sp_chat_grammar_object(b, function, next);
     if (!*s->name_key) {
         next = json_key(b, name, next);
@@ -49,21 +47,17 @@ static uint32_t object_call(struct sp_chat_grammar_builder *b, const struct sp_j
         next = json_text(b, name, sp_json_comma(&b->json, next));
         next = json_key(b, s->name_key, next);
     }
-    return TEXT(b->g, "{", sp_json_whitespace(&b->json, next));
+    return sp_grammar_string(b->g, "{", sp_json_whitespace(&b->json, next));
 }
 
 /* ---- a name and its arguments ---- */
-
-static uint32_t name_text(struct sp_chat_grammar_builder *b, const char *name, uint32_t next)
-{
-    return sp_grammar_text(b->g, name, strlen(name), next);
-}
 
 static uint32_t named_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                            const char *name, uint32_t next)
 {
     next = sp_chat_grammar_whitespace(b, sp_chat_grammar_object(b, function, next));
-    return name_text(b, name, sp_chat_grammar_close_tag(b, syntax_of(b)->before_arguments, next));
+    return sp_grammar_string(b->g, name,
+                             sp_chat_grammar_close_tag(b, syntax_of(b)->before_arguments, next));
 }
 
 static uint32_t bare_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
@@ -83,9 +77,9 @@ static uint32_t bare_call(struct sp_chat_grammar_builder *b, const struct sp_jso
         .keys_are_words = true,
     };
 
-    next = sp_chat_grammar_arguments(b, function, &notation, TEXT(b->g, "}", next));
-    next = TEXT(b->g, "{", next);
-    return name_text(b, name, sp_chat_grammar_close_tag(b, s->before_arguments, next));
+    next = sp_chat_grammar_arguments(b, function, &notation, sp_grammar_string(b->g, "}", next));
+    next = sp_grammar_string(b->g, "{", next);
+    return sp_grammar_string(b->g, name, sp_chat_grammar_close_tag(b, s->before_arguments, next));
 }
 
 static uint32_t tagged_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
@@ -105,8 +99,9 @@ static uint32_t tagged_call(struct sp_chat_grammar_builder *b, const struct sp_j
     };
 
     next = sp_chat_grammar_arguments(b, function, &notation, sp_chat_grammar_whitespace(b, next));
-    return name_text(
-        b, name, sp_chat_grammar_close_tag(b, s->after_name, sp_chat_grammar_whitespace(b, next)));
+    return sp_grammar_string(
+        b->g, name,
+        sp_chat_grammar_close_tag(b, s->after_name, sp_chat_grammar_whitespace(b, next)));
 }
 
 static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
@@ -123,8 +118,8 @@ static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_j
         .keys_are_words = true,
     };
 
-    next = sp_chat_grammar_arguments(b, function, &notation, TEXT(b->g, ")", next));
-    return name_text(b, name, TEXT(b->g, "(", next));
+    next = sp_chat_grammar_arguments(b, function, &notation, sp_grammar_string(b->g, ")", next));
+    return sp_grammar_string(b->g, name, sp_grammar_string(b->g, "(", next));
 }
 
 /* ---- one call ---- */
@@ -193,7 +188,7 @@ static uint32_t call_or_relaxed(struct sp_chat_grammar_builder *b, const struct 
 static uint32_t any_call(struct sp_chat_grammar_builder *b)
 {
     const struct sp_json *tools = b->options->tools;
-    uint32_t ways = SP_GRAMMAR_NEVER, rule;
+    uint32_t ways = SP_GRAMMAR_NEVER;
 
     for (size_t i = 0; i < sp_json_len(tools) && !b->g->err.status; i++) {
         const struct sp_json *tool = sp_json_at(tools, i);
@@ -213,9 +208,7 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
     }
     if (ways == SP_GRAMMAR_NEVER && !b->g->err.status)
         sp_grammar_fail(b->g, SP_E_INPUT, "none of the tools is allowed");
-    rule = sp_grammar_rule(b->g, NULL, 0);
-    sp_grammar_define(b->g, rule, ways);
-    return rule;
+    return sp_grammar_group(b->g, ways);
 }
 
 /* ---- all calls ---- */
@@ -228,13 +221,13 @@ static uint32_t calls_between_tags(struct sp_chat_grammar_builder *b, uint32_t c
 
     if (!sp_tool_call_is_list(syntax_of(b))) return sp_grammar_call(g, call, 1, 1, next);
     fork = sp_grammar_fork(g);
-    list = sp_chat_grammar_whitespace(b, TEXT(g, "]", next));
+    list = sp_chat_grammar_whitespace(b, sp_grammar_string(g, "]", next));
     sp_grammar_join(g, fork, list,
                     b->options->one_call
                         ? SP_GRAMMAR_NEVER
                         : sp_json_comma(&b->json, sp_grammar_call(g, call, 1, 1, fork)));
     list = sp_grammar_call(g, call, 1, 1, fork);
-    list = TEXT(g, "[", sp_chat_grammar_whitespace(b, list));
+    list = sp_grammar_string(g, "[", sp_chat_grammar_whitespace(b, list));
     return sp_grammar_either(g, sp_grammar_call(g, call, 1, 1, next), list);
 }
 
@@ -342,12 +335,10 @@ static uint32_t add_word(struct sp_grammar *g)
     enum { MOST = 64 };
     static const struct sp_char_range ranges[] = {
         {'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'_', '_'}, {'-', '.'}};
-    uint32_t letter = sp_grammar_rule(g, NULL, 0), word = sp_grammar_rule(g, NULL, 0);
+    uint32_t letter = sp_grammar_group(
+        g, sp_grammar_chars(g, ranges, sizeof ranges / sizeof *ranges, SP_GRAMMAR_END));
 
-    sp_grammar_define(g, letter,
-                      sp_grammar_chars(g, ranges, sizeof ranges / sizeof *ranges, SP_GRAMMAR_END));
-    sp_grammar_define(g, word, sp_grammar_call(g, letter, 1, MOST, SP_GRAMMAR_END));
-    return word;
+    return sp_grammar_group(g, sp_grammar_call(g, letter, 1, MOST, SP_GRAMMAR_END));
 }
 
 static enum sp_status parse(struct sp_json **out, const char *text, struct sp_err *err)

@@ -91,7 +91,7 @@ static uint32_t given_text(struct writing *w, const char *key, const struct sp_j
         refuse(w, key, "the model cannot write one of these values");
         return SP_GRAMMAR_NEVER;
     }
-    next = sp_grammar_text(w->b->g, n->tail, strlen(n->tail), next);
+    next = sp_grammar_string(w->b->g, n->tail, next);
     return sp_grammar_text(w->b->g, text, len, next);
 }
 
@@ -125,7 +125,7 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     if (n_given > 1) refuse(w, key, "more than one enum or const is not supported");
     if (n_given > 0 && alternatives == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
     if (alternatives == SP_GRAMMAR_NEVER) alternatives = sp_chat_grammar_free_text(w->b, &any);
-    return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), alternatives);
+    return sp_grammar_string(w->b->g, n->lead, alternatives);
 }
 
 /* ---- one by one ---- */
@@ -165,9 +165,8 @@ static uint32_t python_words(struct writing *w, const struct sp_schema_view *vie
         if (sp_schema_has(w->s, view, chosen[i])) return alternatives;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (!(types & words[i].type)) continue;
-        alternatives =
-            sp_grammar_either(w->b->g, alternatives,
-                              sp_grammar_text(w->b->g, words[i].word, strlen(words[i].word), next));
+        alternatives = sp_grammar_either(w->b->g, alternatives,
+                                         sp_grammar_string(w->b->g, words[i].word, next));
     }
     return alternatives;
 }
@@ -182,7 +181,7 @@ static uint32_t name(struct writing *w, const char *key, const char *before_valu
     next = sp_chat_grammar_tag(b, before_value, next);
     if (sp_tag_is_any(*before_value)) next = sp_chat_grammar_whitespace(b, next);
     next = sp_chat_grammar_tag(b, n->after_key, next);
-    next = sp_grammar_text(b->g, key, strlen(key), next);
+    next = sp_grammar_string(b->g, key, next);
     if (len > 0 && sp_tag_is_any(n->before_key[len - 1]))
         next = sp_chat_grammar_whitespace(b, next);
     return sp_chat_grammar_tag(b, n->before_key, next);
@@ -206,7 +205,7 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
         next = sp_chat_grammar_close_tag(b, n->after_value, next);
         next = sp_grammar_either(g, sp_grammar_call(g, sp_schema_rule(w->s, view), 1, 1, next),
                                  python_words(w, view, next));
-        next = sp_grammar_text(g, n->lead, strlen(n->lead), next);
+        next = sp_grammar_string(g, n->lead, next);
     }
     return name(w, key, text ? n->before_text : n->before_value, next);
 }
@@ -223,11 +222,10 @@ static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *al
         bool required = sp_schema_is_required(w->s, all, key);
         struct sp_schema_view view;
         uint32_t one = SP_GRAMMAR_NEVER, more;
-        sp_schema_property(w->s, all, key, &view);
+        sp_schema_property(w->s, all, key, NULL, &view);
         if (!view.never) one = argument(w, key, &view, later);
         if (one == SP_GRAMMAR_NEVER && w->s->relaxed) continue;
-        more =
-            sp_grammar_text(g, separator, strlen(separator), sp_chat_grammar_whitespace(w->b, one));
+        more = sp_grammar_string(g, separator, sp_chat_grammar_whitespace(w->b, one));
         first = required ? one : sp_grammar_either(g, one, first);
         later = required ? more : sp_grammar_either(g, more, later);
     }

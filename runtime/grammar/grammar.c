@@ -117,6 +117,14 @@ void sp_grammar_define(struct sp_grammar *g, uint32_t rule, uint32_t start)
     g->rules[rule].defined = true;
 }
 
+uint32_t sp_grammar_group(struct sp_grammar *g, uint32_t start)
+{
+    uint32_t rule = sp_grammar_rule(g, NULL, 0);
+
+    sp_grammar_define(g, rule, start);
+    return rule;
+}
+
 void sp_grammar_shrink(struct sp_grammar *g, size_t n_nodes, size_t n_rules)
 {
     while (g->n_rules > n_rules)
@@ -133,6 +141,11 @@ uint32_t sp_grammar_text(struct sp_grammar *g, const char *text, size_t len, uin
                                             .operand = (unsigned char)text[len]});
     }
     return next;
+}
+
+uint32_t sp_grammar_string(struct sp_grammar *g, const char *text, uint32_t next)
+{
+    return sp_grammar_text(g, text, strlen(text), next);
 }
 
 uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, uint32_t next)
@@ -214,7 +227,6 @@ static uint32_t moved_node(uint32_t node, uint32_t by)
 uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other)
 {
     uint32_t by = (uint32_t)g->n_nodes - (SP_GRAMMAR_NEVER + 1), rules = (uint32_t)g->n_rules;
-    uint32_t whole;
 
     assert(other->n_tokens == 0);
     for (size_t i = 0; i < other->n_rules; i++) {
@@ -230,9 +242,7 @@ uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other
         if (node.kind == SP_NODE_CALL) node.operand += rules;
         (void)add_node(g, node);
     }
-    whole = sp_grammar_rule(g, NULL, 0);
-    sp_grammar_define(g, whole, moved_node(other->root, by));
-    return whole;
+    return sp_grammar_group(g, moved_node(other->root, by));
 }
 
 /* ---- finishing ---- */

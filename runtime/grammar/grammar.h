@@ -80,11 +80,14 @@ void sp_grammar_fail(struct sp_grammar *g, enum sp_status status, const char *fo
  * be NULL; for messages. */
 uint32_t sp_grammar_rule(struct sp_grammar *g, const char *name, size_t len);
 void sp_grammar_define(struct sp_grammar *g, uint32_t rule, uint32_t start);
+/* Creates a rule without a name. */
+uint32_t sp_grammar_group(struct sp_grammar *g, uint32_t start);
 
 /* Forgets a failure, and the nodes and rules that were created since there were so many. */
 void sp_grammar_shrink(struct sp_grammar *g, size_t n_nodes, size_t n_rules);
 
 uint32_t sp_grammar_text(struct sp_grammar *g, const char *text, size_t len, uint32_t next);
+uint32_t sp_grammar_string(struct sp_grammar *g, const char *text, uint32_t next); /* with a NUL */
 uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, uint32_t next);
 uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next);
 uint32_t sp_grammar_either(struct sp_grammar *g, uint32_t a, uint32_t b);

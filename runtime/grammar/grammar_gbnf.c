@@ -258,8 +258,7 @@ static void take_group(struct gbnf *b, unsigned depth)
         fail(b, "groups are nested too deeply");
         return;
     }
-    rule = sp_grammar_rule(b->g, NULL, 0);
-    sp_grammar_define(b->g, rule, take_alternatives(b, depth + 1));
+    rule = sp_grammar_group(b->g, take_alternatives(b, depth + 1));
     if (!take_if(b, ")")) fail(b, "expected )");
     sp_grammar_sequence_add_rule(&b->sequence, rule);
 }

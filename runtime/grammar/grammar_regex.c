@@ -248,8 +248,7 @@ static void take_group(struct regex *r, unsigned depth)
         refuse(r, SP_E_UNSUPPORTED, "groups are nested too deeply");
         return;
     }
-    rule = sp_grammar_rule(r->g, NULL, 0);
-    sp_grammar_define(r->g, rule, take_alternatives(r, depth + 1, SP_GRAMMAR_END));
+    rule = sp_grammar_group(r->g, take_alternatives(r, depth + 1, SP_GRAMMAR_END));
     if (!take_if(r, ')')) refuse(r, SP_E_INPUT, "a group is not closed by )");
     sp_grammar_sequence_add_rule(&r->sequence, rule);
 }

@@ -88,10 +88,8 @@ static uint32_t several(struct sp_grammar_sequence *p, const struct sp_grammar_e
         sp_grammar_join(p->g, fork, one, next);
         return element->min ? one : fork;
     }
-    if (element->kind != SP_GRAMMAR_ELEMENT_RULE) {
-        rule = sp_grammar_rule(p->g, NULL, 0);
-        sp_grammar_define(p->g, rule, once(p, element, SP_GRAMMAR_END));
-    }
+    if (element->kind != SP_GRAMMAR_ELEMENT_RULE)
+        rule = sp_grammar_group(p->g, once(p, element, SP_GRAMMAR_END));
     return sp_grammar_call(p->g, rule, element->min, element->max, next);
 }
 

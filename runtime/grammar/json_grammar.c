@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
-
 /* ---- characters ---- */
+
+const struct sp_char_range sp_json_plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
 
 static uint32_t one_of(struct sp_grammar *g, const char *chars, uint32_t next)
 {
@@ -42,14 +42,13 @@ static bool is_within(uint32_t c, const struct sp_char_range *ranges, size_t n)
 uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
                        uint32_t next)
 {
-    static const struct sp_char_range unescaped[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
     uint32_t choice = SP_GRAMMAR_NEVER;
 
-    for (size_t k = 0; k < sizeof unescaped / sizeof *unescaped; k++) {
+    for (size_t k = 0; k < SP_JSON_PLAIN; k++) {
         for (size_t i = 0; i < n; i++) {
             struct sp_char_range r = ranges[i];
-            if (r.first < unescaped[k].first) r.first = unescaped[k].first;
-            if (r.last > unescaped[k].last) r.last = unescaped[k].last;
+            if (r.first < sp_json_plain[k].first) r.first = sp_json_plain[k].first;
+            if (r.last > sp_json_plain[k].last) r.last = sp_json_plain[k].last;
             if (r.first > r.last) continue;
             choice = sp_grammar_either(g, choice, sp_grammar_chars(g, &r, 1, next));
         }
@@ -65,15 +64,15 @@ uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges,
  * U+FFFF are written unescaped. */
 static uint32_t any_char(struct sp_grammar *g, uint32_t next)
 {
-    static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
     static const char hex[] = "0123456789abcdefABCDEF";
     uint32_t two = one_of(g, hex, one_of(g, hex, next));
     uint32_t code = sp_grammar_either(g, one_of(g, "0123456789abcefABCEF", one_of(g, hex, two)),
                                       one_of(g, "dD", one_of(g, "01234567", two)));
-    uint32_t escape = sp_grammar_either(g, one_of(g, "\"\\/bfnrt", next), TEXT(g, "u", code));
+    uint32_t escape =
+        sp_grammar_either(g, one_of(g, "\"\\/bfnrt", next), sp_grammar_string(g, "u", code));
 
-    return sp_grammar_either(g, sp_grammar_chars(g, plain, sizeof plain / sizeof *plain, next),
-                             TEXT(g, "\\", escape));
+    return sp_grammar_either(g, sp_grammar_chars(g, sp_json_plain, SP_JSON_PLAIN, next),
+                             sp_grammar_string(g, "\\", escape));
 }
 
 /* ---- values ---- */
@@ -85,7 +84,7 @@ uint32_t sp_json_whitespace(const struct sp_json_grammar *json, uint32_t next)
 
 uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next)
 {
-    return TEXT(json->g, ",", sp_json_whitespace(json, next));
+    return sp_grammar_string(json->g, ",", sp_json_whitespace(json, next));
 }
 
 uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size_t len,
@@ -93,7 +92,7 @@ uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size
 {
     struct sp_grammar *g = json->g;
 
-    next = TEXT(g, "\"", next);
+    next = sp_grammar_string(g, "\"", next);
     while (len > 0) {
         size_t at = sp_utf8_prev(text, len);
         unsigned char c = (unsigned char)text[at];
@@ -101,7 +100,7 @@ uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size
         next = escape ? escaped(g, c, next) : sp_grammar_text(g, text + at, len - at, next);
         len = at;
     }
-    return TEXT(g, "\"", next);
+    return sp_grammar_string(g, "\"", next);
 }
 
 uint32_t sp_json_any_text(const struct sp_json_grammar *json, uint32_t min, uint32_t max,
@@ -110,12 +109,12 @@ uint32_t sp_json_any_text(const struct sp_json_grammar *json, uint32_t min, uint
     struct sp_grammar *g = json->g;
     uint32_t fork;
 
-    next = TEXT(g, "\"", next);
+    next = sp_grammar_string(g, "\"", next);
     if (min > 0 || max != SP_NO_LIMIT)
-        return TEXT(g, "\"", sp_grammar_call(g, json->character, min, max, next));
+        return sp_grammar_string(g, "\"", sp_grammar_call(g, json->character, min, max, next));
     fork = sp_grammar_fork(g);
     sp_grammar_join(g, fork, any_char(g, fork), next);
-    return TEXT(g, "\"", fork);
+    return sp_grammar_string(g, "\"", fork);
 }
 
 uint32_t sp_json_number(const struct sp_json_grammar *json, bool whole, uint32_t next)
@@ -128,11 +127,29 @@ uint32_t sp_json_number(const struct sp_json_grammar *json, bool whole, uint32_t
         exponent = sp_grammar_either(g, one_of(g, "+-", exponent), exponent);
         end = sp_grammar_either(g, one_of(g, "eE", exponent), next);
         digits = sp_grammar_call(g, json->digit, 1, SP_JSON_FRACTION_DIGITS, end);
-        end = sp_grammar_either(g, TEXT(g, ".", digits), end);
+        end = sp_grammar_either(g, sp_grammar_string(g, ".", digits), end);
     }
     digits = sp_grammar_call(g, json->digit, 0, SP_JSON_WHOLE_DIGITS - 1, end);
-    digits = sp_grammar_either(g, TEXT(g, "0", end), one_of(g, "123456789", digits));
-    return sp_grammar_either(g, digits, TEXT(g, "-", digits));
+    digits = sp_grammar_either(g, sp_grammar_string(g, "0", end), one_of(g, "123456789", digits));
+    return sp_grammar_either(g, digits, sp_grammar_string(g, "-", digits));
+}
+
+uint32_t sp_json_more(const struct sp_json_grammar *json, uint32_t item)
+{
+    return sp_grammar_group(
+        json->g, sp_json_comma(json, sp_grammar_call(json->g, item, 1, 1, SP_GRAMMAR_END)));
+}
+
+uint32_t sp_json_list(const struct sp_json_grammar *json, uint32_t item, uint32_t min, uint32_t max,
+                      uint32_t end)
+{
+    uint32_t some;
+
+    if (max == 0) return min ? SP_GRAMMAR_NEVER : end;
+    some = sp_grammar_call(json->g, sp_json_more(json, item), min ? min - 1 : 0,
+                           max == SP_NO_LIMIT ? max : max - 1, end);
+    some = sp_grammar_call(json->g, item, 1, 1, some);
+    return min ? some : sp_grammar_either(json->g, some, end);
 }
 
 /* `open` ( item ( , item )* )? `close`, with optional whitespace. */
@@ -149,23 +166,15 @@ static uint32_t list(const struct sp_json_grammar *json, const char *open, const
     return sp_grammar_text(g, open, 1, more);
 }
 
-static uint32_t define(struct sp_grammar *g, uint32_t start)
-{
-    uint32_t rule = sp_grammar_rule(g, NULL, 0);
-
-    sp_grammar_define(g, rule, start);
-    return rule;
-}
-
 static uint32_t any_value(const struct sp_json_grammar *json)
 {
     struct sp_grammar *g = json->g;
     uint32_t choice = sp_json_any_text(json, 0, SP_NO_LIMIT, SP_GRAMMAR_END);
 
     choice = sp_grammar_either(g, choice, sp_json_number(json, false, SP_GRAMMAR_END));
-    choice = sp_grammar_either(g, choice, TEXT(g, "true", SP_GRAMMAR_END));
-    choice = sp_grammar_either(g, choice, TEXT(g, "false", SP_GRAMMAR_END));
-    choice = sp_grammar_either(g, choice, TEXT(g, "null", SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, sp_grammar_string(g, "true", SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, sp_grammar_string(g, "false", SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, sp_grammar_string(g, "null", SP_GRAMMAR_END));
     choice = sp_grammar_either(g, choice, list(json, "[", "]", json->value));
     return sp_grammar_either(g, choice, sp_grammar_call(g, json->object, 1, 1, SP_GRAMMAR_END));
 }
@@ -176,16 +185,17 @@ void sp_json_grammar_init(struct sp_json_grammar *json, struct sp_grammar *g)
     uint32_t tabs, member;
 
     *json = (struct sp_json_grammar){.g = g};
-    tabs = define(g, one_of(g, " \t", SP_GRAMMAR_END));
+    tabs = sp_grammar_group(g, one_of(g, " \t", SP_GRAMMAR_END));
     tabs = sp_grammar_call(g, tabs, 0, MAX_INDENT, SP_GRAMMAR_END);
     json->whitespace =
-        define(g, sp_grammar_either(g, TEXT(g, " ", SP_GRAMMAR_END), TEXT(g, "\n", tabs)));
-    json->digit = define(g, one_of(g, "0123456789", SP_GRAMMAR_END));
-    json->character = define(g, any_char(g, SP_GRAMMAR_END));
+        sp_grammar_group(g, sp_grammar_either(g, sp_grammar_string(g, " ", SP_GRAMMAR_END),
+                                              sp_grammar_string(g, "\n", tabs)));
+    json->digit = sp_grammar_group(g, one_of(g, "0123456789", SP_GRAMMAR_END));
+    json->character = sp_grammar_group(g, any_char(g, SP_GRAMMAR_END));
     json->value = sp_grammar_rule(g, NULL, 0);
-    member = TEXT(g, ":",
-                  sp_json_whitespace(json, sp_grammar_call(g, json->value, 1, 1, SP_GRAMMAR_END)));
-    member = define(g, sp_json_any_text(json, 0, SP_NO_LIMIT, member));
-    json->object = define(g, list(json, "{", "}", member));
+    member = sp_grammar_string(
+        g, ":", sp_json_whitespace(json, sp_grammar_call(g, json->value, 1, 1, SP_GRAMMAR_END)));
+    member = sp_grammar_group(g, sp_json_any_text(json, 0, SP_NO_LIMIT, member));
+    json->object = sp_grammar_group(g, list(json, "{", "}", member));
     sp_grammar_define(g, json->value, any_value(json));
 }

@@ -25,6 +25,15 @@ uint32_t sp_json_whitespace(const struct sp_json_grammar *json, uint32_t next);
 /* A comma and optional whitespace. */
 uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next);
 
+/* A rule for a comma and an item, and a list of min to max items with commas, followed by `end`. */
+uint32_t sp_json_more(const struct sp_json_grammar *json, uint32_t item);
+uint32_t sp_json_list(const struct sp_json_grammar *json, uint32_t item, uint32_t min, uint32_t max,
+                      uint32_t end);
+
+/* The characters that a JSON string writes as they are. */
+enum { SP_JSON_PLAIN = 3 };
+extern const struct sp_char_range sp_json_plain[SP_JSON_PLAIN];
+
 /* Matches characters as a JSON string writes them: the quotation mark, the backslash and
  * characters below U+0020 are escaped. It is an sp_spell_fn. */
 uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,

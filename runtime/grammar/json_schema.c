@@ -53,17 +53,6 @@ static bool are_disjoint_enums(struct sp_schema *s, const struct sp_json *a,
     return n_literals(a) > 0 && n_literals(b) > 0;
 }
 
-static bool requires(const struct sp_json *schema, const char *name)
-{
-    const struct sp_json *required = sp_json_get(schema, "required");
-
-    for (size_t i = 0; i < sp_json_len(required); i++) {
-        const char *one = sp_json_to_string(sp_json_at(required, i), NULL);
-        if (one && strcmp(one, name) == 0) return true;
-    }
-    return false;
-}
-
 /* True if both are objects that require a property whose values differ; `tag` (NULL: none) is
  * required in any case. */
 static bool are_discriminated(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b,
@@ -73,7 +62,9 @@ static bool are_discriminated(struct sp_schema *s, const struct sp_json *a, cons
 
     for (struct sp_json_iter it = {0}; sp_json_next(in_a, &it);) {
         bool required = tag && strcmp(tag, it.key) == 0;
-        if (!required && (!requires(a, it.key) || !requires(b, it.key))) continue;
+        if (!required && (!sp_schema_lists(sp_json_get(a, "required"), it.key) ||
+                          !sp_schema_lists(sp_json_get(b, "required"), it.key)))
+            continue;
         if (are_disjoint_enums(s, it.value, sp_json_get(in_b, it.key))) return true;
     }
     return false;
@@ -114,25 +105,20 @@ static void exclude_branches(struct sp_schema *s, struct sp_schema_view *view,
     }
 }
 
-#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
-
 /* ---- types ---- */
 
-static const struct {
-    const char *name;
-    unsigned types;
-} type_names[] = {
-    {"null", SP_TYPE_NULL},     {"boolean", SP_TYPE_BOOLEAN}, {"integer", SP_TYPE_INTEGER},
-    {"number", SP_TYPE_NUMBER}, {"string", SP_TYPE_STRING},   {"array", SP_TYPE_ARRAY},
-    {"object", SP_TYPE_OBJECT},
+const struct sp_schema_type sp_schema_type_names[SP_SCHEMA_TYPES] = {
+    {"null", SP_TYPE_NULL},       {"boolean", SP_TYPE_BOOLEAN}, {"number", SP_TYPE_NUMBER},
+    {"string", SP_TYPE_STRING},   {"array", SP_TYPE_ARRAY},     {"object", SP_TYPE_OBJECT},
+    {"integer", SP_TYPE_INTEGER},
 };
 
 static unsigned type_of_name(const struct sp_json *name)
 {
     const char *text = sp_json_to_string(name, NULL);
 
-    for (size_t i = 0; text && i < sizeof type_names / sizeof *type_names; i++)
-        if (strcmp(type_names[i].name, text) == 0) return type_names[i].types;
+    for (size_t i = 0; text && i < SP_SCHEMA_TYPES; i++)
+        if (strcmp(sp_schema_type_names[i].name, text) == 0) return sp_schema_type_names[i].types;
     return 0;
 }
 
@@ -228,7 +214,7 @@ uint32_t sp_schema_enum_value(struct sp_schema *s, const struct sp_json *one)
 
     if (string) return sp_json_text(&s->json, string, len, SP_GRAMMAR_END);
     if (sp_json_print(&text, one, &s->g->err) == SP_OK)
-        node = sp_grammar_text(s->g, text, strlen(text), SP_GRAMMAR_END);
+        node = sp_grammar_string(s->g, text, SP_GRAMMAR_END);
     free(text);
     return node;
 }
@@ -328,11 +314,11 @@ static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v,
         choice = sp_grammar_either(g, choice, sp_schema_number(s, v, whole, SP_GRAMMAR_END));
     }
     if (types & SP_TYPE_BOOLEAN) {
-        choice = sp_grammar_either(g, choice, TEXT(g, "true", SP_GRAMMAR_END));
-        choice = sp_grammar_either(g, choice, TEXT(g, "false", SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, sp_grammar_string(g, "true", SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, sp_grammar_string(g, "false", SP_GRAMMAR_END));
     }
     if (types & SP_TYPE_NULL)
-        choice = sp_grammar_either(g, choice, TEXT(g, "null", SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, sp_grammar_string(g, "null", SP_GRAMMAR_END));
     return choice;
 }
 

@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
-
 /* ---- elements ---- */
 
 /* The keyword under which a schema has the first elements: `items` in drafts before 2020-12. */
@@ -63,22 +61,15 @@ static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *
                               uint32_t min, uint32_t max, uint32_t end)
 {
     struct sp_schema_view rest;
-    uint32_t element, with_comma, some;
+    uint32_t element;
 
     min = min > before ? min - (uint32_t)before : 0;
     if (max != SP_NO_LIMIT) max = max > before ? max - (uint32_t)before : 0;
     element_view(s, v, SIZE_MAX, &rest);
     if (max == 0 || rest.never) return min ? SP_GRAMMAR_NEVER : end;
     element = sp_schema_rule(s, &rest);
-    with_comma = sp_grammar_rule(s->g, NULL, 0);
-    sp_grammar_define(
-        s->g, with_comma,
-        sp_json_comma(&s->json, sp_grammar_call(s->g, element, 1, 1, SP_GRAMMAR_END)));
-    if (before > 0) return sp_grammar_call(s->g, with_comma, min, max, end);
-    some = sp_grammar_call(s->g, with_comma, min ? min - 1 : 0, max == SP_NO_LIMIT ? max : max - 1,
-                           end);
-    some = sp_grammar_call(s->g, element, 1, 1, some);
-    return min ? some : sp_grammar_either(s->g, some, end);
+    if (before == 0) return sp_json_list(&s->json, element, min, max, end);
+    return sp_grammar_call(s->g, sp_json_more(&s->json, element), min, max, end);
 }
 
 /* ---- contains ---- */
@@ -171,10 +162,8 @@ static bool unique_elements(struct sp_schema *s, const struct sp_schema_view *el
     size_t n = 0;
 
     if (!read_unique_values(s, element, values, &n)) return false;
-    for (size_t i = 0; i < n; i++) {
-        rules[i] = sp_grammar_rule(s->g, NULL, 0);
-        sp_grammar_define(s->g, rules[i], sp_schema_enum_value(s, values[i]));
-    }
+    for (size_t i = 0; i < n; i++)
+        rules[i] = sp_grammar_group(s->g, sp_schema_enum_value(s, values[i]));
     *node = unique_in_any_order(s, rules, n, min, max, end);
     return true;
 }
@@ -236,7 +225,9 @@ uint32_t sp_schema_array(struct sp_schema *s, const struct sp_schema_view *v)
 {
     uint32_t min = sp_schema_bound(s, v, "minItems", 1, 0);
     uint32_t max = sp_schema_bound(s, v, "maxItems", -1, SP_NO_LIMIT);
-    uint32_t close = TEXT(s->g, "]", SP_GRAMMAR_END), end = sp_json_whitespace(&s->json, close);
+    uint32_t close = sp_grammar_string(s->g, "]", SP_GRAMMAR_END),
+             end = sp_json_whitespace(&s->json, close);
 
-    return TEXT(s->g, "[", sp_json_whitespace(&s->json, elements(s, v, min, max, end)));
+    return sp_grammar_string(s->g, "[",
+                             sp_json_whitespace(&s->json, elements(s, v, min, max, end)));
 }

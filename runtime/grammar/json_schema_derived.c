@@ -47,15 +47,8 @@ static void put(struct sp_json_out *out, const char *text, ...)
 /* Writes an element of anyOf for each type that is not one of these. */
 static void put_other_types(struct sp_json_out *out, unsigned types)
 {
-    static const struct {
-        const char *name;
-        unsigned type;
-    } names[] = {{"null", SP_TYPE_NULL},     {"boolean", SP_TYPE_BOOLEAN},
-                 {"number", SP_TYPE_NUMBER}, {"string", SP_TYPE_STRING},
-                 {"array", SP_TYPE_ARRAY},   {"object", SP_TYPE_OBJECT}};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!(types & names[i].type)) put(out, "{\"type\":$},", names[i].name);
+    for (const struct sp_schema_type *t = sp_schema_type_names; t->types != SP_TYPE_INTEGER; t++)
+        if (!(types & t->types)) put(out, "{\"type\":$},", t->name);
 }
 
 static int compare_numbers(const void *a, const void *b)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
-
 static size_t find_name(const struct sp_schema_names *p, const char *name)
 {
     size_t i = 0;
@@ -72,15 +70,19 @@ static bool is_allowed_name(const struct sp_schema *s, const struct sp_schema_vi
     const struct sp_json *json;
 
     for (size_t i = 0; sp_schema_next(s, v, "propertyNames", &i, &json);) {
-        const struct sp_json *names = sp_json_get(json, "enum");
-        bool found = names == NULL;
-        for (size_t k = 0; k < sp_json_len(names) && !found; k++) {
-            const char *one = sp_json_to_string(sp_json_at(names, k), NULL);
-            found = one && strcmp(one, name) == 0;
-        }
-        if (!found) return false;
+        json = sp_json_get(json, "enum");
+        if (json != NULL && !sp_schema_lists(json, name)) return false;
     }
     return true;
+}
+
+bool sp_schema_lists(const struct sp_json *array, const char *name)
+{
+    for (size_t i = 0; i < sp_json_len(array); i++) {
+        const char *one = sp_json_to_string(sp_json_at(array, i), NULL);
+        if (one && strcmp(one, name) == 0) return true;
+    }
+    return false;
 }
 
 bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *v,
@@ -89,12 +91,8 @@ bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_vie
     const struct sp_json *json;
 
     if (v->tag && strcmp(v->tag, name) == 0) return true;
-    for (size_t i = 0; sp_schema_next(s, v, "required", &i, &json);) {
-        for (size_t k = 0; k < sp_json_len(json); k++) {
-            const char *one = sp_json_to_string(sp_json_at(json, k), NULL);
-            if (one && strcmp(one, name) == 0) return true;
-        }
-    }
+    for (size_t i = 0; sp_schema_next(s, v, "required", &i, &json);)
+        if (sp_schema_lists(json, name)) return true;
     return false;
 }
 
@@ -142,8 +140,7 @@ static void find_patterns(struct sp_schema *s, const struct sp_schema_view *v,
     }
 }
 
-/* True if a property is one of those that a pattern names. `pattern`: the one pattern that the name
- * of a property without a name matches; NULL: none. */
+/* True if a property is one of those that a pattern names. */
 static bool has_pattern(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
                         const char *name, const char *pattern)
 {
@@ -154,8 +151,8 @@ static bool has_pattern(struct sp_schema *s, const struct sp_schema_part *part, 
     return sp_grammar_pattern_matches(s->g, &text, name);
 }
 
-static void property_view(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
-                          const char *pattern, struct sp_schema_view *out)
+void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
+                        const char *pattern, struct sp_schema_view *out)
 {
     *out = (struct sp_schema_view){0};
     for (size_t i = 0; i < v->n; i++) {
@@ -174,12 +171,6 @@ static void property_view(struct sp_schema *s, const struct sp_schema_view *v, c
         if (!found && sp_json_has(place.json, other))
             sp_schema_add(s, out, sp_json_get(place.json, other), place.path, other, NULL);
     }
-}
-
-void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
-                        struct sp_schema_view *out)
-{
-    property_view(s, v, name, NULL, out);
 }
 
 /* Matches the name of a property that is none of `names`, and matches pattern `which` but no other
@@ -210,7 +201,7 @@ static uint32_t patterned_name(struct sp_schema *s, const struct name_patterns *
 static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
 {
     next = sp_grammar_call(s->g, value, 1, 1, next);
-    return TEXT(s->g, ":", sp_json_whitespace(&s->json, next));
+    return sp_grammar_string(s->g, ":", sp_json_whitespace(&s->json, next));
 }
 
 /* The view of `propertyNames` of all parts, where these restrict names otherwise than by an enum.
@@ -255,10 +246,10 @@ static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v
     struct sp_schema_view view = {0}, names;
     struct name_patterns patterns = {0};
     bool none = is_closed(s, v), listed, spelled;
-    uint32_t rule, choice = SP_GRAMMAR_NEVER, value;
+    uint32_t choice = SP_GRAMMAR_NEVER, value;
 
     find_patterns(s, v, &patterns);
-    if (!none) sp_schema_property(s, v, NULL, &view);
+    if (!none) sp_schema_property(s, v, NULL, NULL, &view);
     names_view(s, v, &names);
     listed = sp_schema_has(s, &names, "enum") || (names.n == 0 && !names.never);
     none = none || view.never || names.never || sp_schema_has(s, &names, "enum");
@@ -272,7 +263,6 @@ static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v
                        "only strings, and no properties beside it");
     }
     if (s->g->err.status || (none && patterns.n == 0)) return 0;
-    rule = sp_grammar_rule(s->g, NULL, 0);
     if (!none) {
         value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
         choice = spelled      ? sp_grammar_call(s->g, sp_schema_rule(s, &names), 1, 1, value)
@@ -280,13 +270,12 @@ static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v
                               : sp_schema_other_name(s, p->at, p->n, value);
     }
     for (size_t i = 0; i < patterns.n && !s->g->err.status && !names.never; i++) {
-        property_view(s, v, NULL, patterns.at[i], &view);
+        sp_schema_property(s, v, NULL, patterns.at[i], &view);
         if (view.never) continue;
         value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
         choice = sp_grammar_either(s->g, choice, patterned_name(s, &patterns, i, p, value));
     }
-    sp_grammar_define(s->g, rule, choice);
-    return rule;
+    return sp_grammar_group(s->g, choice);
 }
 
 /* The properties of an object, and how many of them there may be. */
@@ -308,15 +297,14 @@ static void read_members(struct sp_schema *s, const struct sp_schema_view *v,
     m->other = other_member(s, v, p);
     for (size_t i = 0; i < p->n && !s->g->err.status; i++) {
         struct sp_schema_view view;
-        sp_schema_property(s, v, p->at[i], &view);
+        sp_schema_property(s, v, p->at[i], NULL, &view);
         m->required[i] = sp_schema_is_required(s, v, p->at[i]);
         m->n_required += m->required[i];
         m->rules[i] = SP_GRAMMAR_NEVER;
         if (view.never || !is_allowed_name(s, v, p->at[i])) continue;
-        m->rules[i] = sp_grammar_rule(s->g, NULL, 0);
-        sp_grammar_define(s->g, m->rules[i],
-                          sp_json_text(&s->json, p->at[i], strlen(p->at[i]),
-                                       colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END)));
+        m->rules[i] = sp_grammar_group(
+            s->g, sp_json_text(&s->json, p->at[i], strlen(p->at[i]),
+                               colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END)));
     }
 }
 
@@ -409,22 +397,6 @@ static uint32_t in_any_order(struct sp_schema *s, const struct members *m)
     return first;
 }
 
-/* Objects whose properties have no names, min to max of them. */
-static uint32_t counted(struct sp_schema *s, const struct members *m, uint32_t min, uint32_t max)
-{
-    uint32_t rule, some;
-
-    if (max == 0) return min ? SP_GRAMMAR_NEVER : m->end;
-    rule = sp_grammar_rule(s->g, NULL, 0);
-    sp_grammar_define(
-        s->g, rule, sp_json_comma(&s->json, sp_grammar_call(s->g, m->other, 1, 1, SP_GRAMMAR_END)));
-    some = max == 1 ? m->end
-                    : sp_grammar_call(s->g, rule, min ? min - 1 : 0,
-                                      max == SP_NO_LIMIT ? max : max - 1, m->end);
-    some = sp_grammar_call(s->g, m->other, 1, 1, some);
-    return min ? some : sp_grammar_either(s->g, some, m->end);
-}
-
 /* Reads the bounds of the number of properties. Those that hold in any case do not limit it; names
  * may come twice, so that no object can be held to have several of them. */
 static void read_counts(struct sp_schema *s, const struct sp_schema_view *v,
@@ -451,14 +423,14 @@ static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
     struct sp_grammar *g = s->g;
     uint32_t first, min, max;
 
-    m->close = TEXT(g, "}", SP_GRAMMAR_END);
+    m->close = sp_grammar_string(g, "}", SP_GRAMMAR_END);
     m->end = sp_json_whitespace(&s->json, m->close);
     read_members(s, v, p, m);
     read_counts(s, v, m, &min, &max);
     if (g->err.status) return SP_GRAMMAR_NEVER;
     m->empty = min > 0 ? SP_GRAMMAR_NEVER : m->end;
     if (m->n == 0 && m->other && (min > 0 || max != SP_NO_LIMIT))
-        first = counted(s, m, min, max);
+        first = sp_json_list(&s->json, m->other, min, max, m->end);
     else
         first = is_free(m) ? in_any_order(s, m) : in_order(s, m);
     if (first == m->end) return first;
@@ -474,7 +446,7 @@ uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *v)
 
     sp_schema_find_names(s, v, &p);
     if (s->g->err.status == SP_OK && !sp_new(&m, 1, sizeof *m, &s->g->err))
-        node = TEXT(s->g, "{", members(s, v, &p, m));
+        node = sp_grammar_string(s->g, "{", members(s, v, &p, m));
     free(m);
     free(p.at);
     return node;

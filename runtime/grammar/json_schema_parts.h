@@ -63,6 +63,13 @@ bool sp_schema_is_keyword(const char *name);
 SP_MUST_CHECK enum sp_status sp_schema_append_literal(struct sp_strbuf *pattern, const char *text,
                                                       size_t len, struct sp_err *err);
 
+/* The names of the types; that of integers, which are numbers, is the last. */
+enum { SP_SCHEMA_TYPES = 7 };
+extern const struct sp_schema_type {
+    const char *name;
+    unsigned types;
+} sp_schema_type_names[SP_SCHEMA_TYPES];
+
 /* The types of a value, and those that a `type` names; 0: it is no type. */
 unsigned sp_schema_type_of(const struct sp_json *value);
 unsigned sp_schema_types_of(const struct sp_json *type);
@@ -114,11 +121,14 @@ struct sp_schema_names {
 /* The names in `properties`, then those that are only in `required`. */
 void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *view,
                           struct sp_schema_names *names);
+/* True if an array has this string. */
+bool sp_schema_lists(const struct sp_json *array, const char *name);
 bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *view,
                            const char *name);
-/* Sets *out to the view of a property's value; name NULL: of a property that no part names. */
+/* Sets *out to the view of a property's value; name NULL: of a property that no part names, whose
+ * name matches one pattern of `patternProperties`, or (NULL) none. */
 void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, const char *name,
-                        struct sp_schema_view *out);
+                        const char *pattern, struct sp_schema_view *out);
 uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);
 
 /* False if the view is relaxed and a pattern, which then restricts nothing, is not supported. */

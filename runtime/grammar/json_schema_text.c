@@ -74,12 +74,7 @@ static const struct {
 /* What a string must match. */
 enum { MOST_PATTERNS = 8 };
 struct constraints {
-    struct {
-        const struct sp_schema_part *part;
-        const char *text;
-        size_t len;
-        bool negated;
-    } patterns[MOST_PATTERNS];
+    struct sp_text_pattern patterns[MOST_PATTERNS];
     size_t n;
     uint32_t min, max; /* characters */
 };
@@ -106,10 +101,8 @@ static void add_pattern(struct sp_schema *s, struct constraints *c,
                         s->places[part->place].path, MOST_PATTERNS);
         return;
     }
-    c->patterns[c->n].part = part;
-    c->patterns[c->n].text = text;
-    c->patterns[c->n].negated = negated;
-    c->patterns[c->n++].len = len;
+    c->patterns[c->n++] =
+        (struct sp_text_pattern){text, len, s->places[part->place].path, "pattern", negated};
 }
 
 bool sp_schema_takes_pattern(struct sp_schema *s, const struct sp_schema_part *part,
@@ -179,29 +172,21 @@ uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, u
 {
     struct constraints c = {.min = sp_schema_bound(s, v, "minLength", 1, 0),
                             .max = sp_schema_bound(s, v, "maxLength", -1, SP_NO_LIMIT)};
-    struct sp_text_pattern patterns[MOST_PATTERNS];
 
     if (c.min > c.max) return SP_GRAMMAR_NEVER;
     read_patterns(s, v, &c);
     read_formats(s, v, &c);
     if (s->g->err.status) return SP_GRAMMAR_NEVER;
     if (c.n == 0) return sp_json_any_text(&s->json, c.min, c.max, next);
-    for (size_t i = 0; i < c.n; i++)
-        patterns[i] = (struct sp_text_pattern){c.patterns[i].text, c.patterns[i].len,
-                                               s->places[c.patterns[i].part->place].path, "pattern",
-                                               c.patterns[i].negated};
     if (c.n > 1 || c.min > 0 || c.max != SP_NO_LIMIT)
-        return sp_grammar_intersection(s->g, patterns, c.n, c.min, c.max, next);
+        return sp_grammar_intersection(s->g, c.patterns, c.n, c.min, c.max, next);
     next = sp_grammar_text(s->g, "\"", 1, next);
-    next = sp_grammar_regex(s->g, patterns[0].text, patterns[0].len, sp_json_spell, next);
-    if (s->g->err.status) sp_context(&s->g->err, "%s/pattern", patterns[0].path);
+    next = sp_grammar_regex(s->g, c.patterns[0].text, c.patterns[0].len, sp_json_spell, next);
+    if (s->g->err.status) sp_context(&s->g->err, "%s/pattern", c.patterns[0].path);
     return sp_grammar_text(s->g, "\"", 1, next);
 }
 
 /* ---- other names ---- */
-
-static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
-enum { N_PLAIN = sizeof plain / sizeof *plain };
 
 /* A node of the path through the sorted names: what may follow a prefix of a name. */
 struct level {
@@ -223,8 +208,8 @@ struct name_walk {
 /* Adds the characters level->from..last, after which the text differs from every name. */
 static void add_differing(struct name_walk *f, struct level *level, uint32_t last)
 {
-    for (size_t i = 0; i < N_PLAIN; i++) {
-        struct sp_char_range r = plain[i];
+    for (size_t i = 0; i < SP_JSON_PLAIN; i++) {
+        struct sp_char_range r = sp_json_plain[i];
         if (r.first < level->from) r.first = level->from;
         if (r.last > last) r.last = last;
         if (r.first > r.last) continue;
@@ -309,7 +294,8 @@ uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, siz
 
     f.end = sp_grammar_text(s->g, "\"", 1, next);
     f.free = sp_grammar_fork(s->g);
-    sp_grammar_join(s->g, f.free, sp_grammar_chars(s->g, plain, N_PLAIN, f.free), f.end);
+    sp_grammar_join(s->g, f.free, sp_grammar_chars(s->g, sp_json_plain, SP_JSON_PLAIN, f.free),
+                    f.end);
     add_names(&f, names, n);
     while (f.n > 1 && !s->g->err.status)
         close_level(&f);

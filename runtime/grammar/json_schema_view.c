@@ -9,66 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a keyword is treated. Keywords without a row do not restrict values. */
-enum treatment { READ, REFUSED };
-
-static const struct keyword {
-    const char *name;
-    enum treatment treatment;
-    unsigned types; /* to which it applies; 0: to all */
+/* The keywords that restrict values, by the types to which they apply; 0: to all. */
+static const struct {
+    unsigned types;
+    const char *names[16];
 } keywords[] = {
-    {"$ref", READ, 0},
-    {"allOf", READ, 0},
-    {"anyOf", READ, 0},
-    {"const", READ, 0},
-    {"enum", READ, 0},
-    {"nullable", READ, 0},
-    {"oneOf", READ, 0},
-    {"type", READ, 0},
-    {"format", READ, SP_TYPE_STRING},
-    {"maxLength", READ, SP_TYPE_STRING},
-    {"minLength", READ, SP_TYPE_STRING},
-    {"pattern", READ, SP_TYPE_STRING},
-    {"exclusiveMaximum", READ, SP_TYPE_NUMBER},
-    {"exclusiveMinimum", READ, SP_TYPE_NUMBER},
-    {"maximum", READ, SP_TYPE_NUMBER},
-    {"minimum", READ, SP_TYPE_NUMBER},
-    {"items", READ, SP_TYPE_ARRAY},
-    {"maxItems", READ, SP_TYPE_ARRAY},
-    {"minItems", READ, SP_TYPE_ARRAY},
-    {"prefixItems", READ, SP_TYPE_ARRAY},
-    {"additionalItems", READ, SP_TYPE_ARRAY},
-    {"unevaluatedItems", READ, SP_TYPE_ARRAY},
-    {"minProperties", READ, SP_TYPE_OBJECT},
-    {"maxProperties", READ, SP_TYPE_OBJECT},
-    {"propertyNames", READ, SP_TYPE_OBJECT},
-    {"unevaluatedProperties", READ, SP_TYPE_OBJECT},
-    {"additionalProperties", READ, SP_TYPE_OBJECT},
-    {"properties", READ, SP_TYPE_OBJECT},
-    {"required", READ, SP_TYPE_OBJECT},
-    {"contains", READ, SP_TYPE_ARRAY},
-    {"dependencies", READ, SP_TYPE_OBJECT},
-    {"dependentRequired", READ, SP_TYPE_OBJECT},
-    {"dependentSchemas", READ, SP_TYPE_OBJECT},
-    {"if", READ, 0},
-    {"multipleOf", READ, SP_TYPE_NUMBER},
-    {"not", READ, 0},
-    {"patternProperties", READ, SP_TYPE_OBJECT},
-    {"uniqueItems", READ, SP_TYPE_ARRAY},
-    {"$dynamicRef", REFUSED, 0},
-    {"$recursiveRef", REFUSED, 0},
+    {0, {"$ref", "allOf", "anyOf", "const", "enum", "if", "not", "nullable", "oneOf", "type"}},
+    {SP_TYPE_STRING, {"format", "maxLength", "minLength", "pattern"}},
+    {SP_TYPE_NUMBER, {"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"}},
+    {SP_TYPE_ARRAY,
+     {"additionalItems", "contains", "items", "maxItems", "minItems", "prefixItems",
+      "unevaluatedItems", "uniqueItems"}},
+    {SP_TYPE_OBJECT,
+     {"additionalProperties", "dependencies", "dependentRequired", "dependentSchemas",
+      "maxProperties", "minProperties", "patternProperties", "properties", "propertyNames",
+      "required", "unevaluatedProperties"}},
 };
 
-static const struct keyword *find_keyword(const char *name)
+static bool is_read(const char *name)
 {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (strcmp(keywords[i].name, name) == 0) return &keywords[i];
-    return NULL;
+        for (const char *const *is = keywords[i].names; *is; is++)
+            if (strcmp(*is, name) == 0) return true;
+    return false;
+}
+
+static bool is_refused(const char *name)
+{
+    return strcmp(name, "$dynamicRef") == 0 || strcmp(name, "$recursiveRef") == 0;
 }
 
 bool sp_schema_is_keyword(const char *name)
 {
-    return find_keyword(name) != NULL;
+    return is_read(name) || is_refused(name);
 }
 
 void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
@@ -104,9 +77,8 @@ static void check_keywords(struct sp_schema *s, uint32_t place)
     const struct sp_json *json = s->places[place].json;
 
     for (struct sp_json_iter it = {0}; sp_json_next(json, &it);) {
-        const struct keyword *k = find_keyword(it.key);
         bool base = strcmp(it.key, "$id") == 0 && json != s->root;
-        if (!base && !(k && k->treatment == REFUSED)) continue;
+        if (!base && !is_refused(it.key)) continue;
         sp_schema_fail(s, &(struct sp_schema_part){.place = place}, it.key, SP_E_UNSUPPORTED,
                        "this keyword is not supported");
     }
@@ -214,10 +186,8 @@ const struct sp_json *sp_schema_follow(struct sp_schema *s, const struct sp_sche
 /* True if no other keyword than a $ref restricts values. */
 static bool is_reference(const struct sp_json *json)
 {
-    for (struct sp_json_iter it = {0}; sp_json_next(json, &it);) {
-        const struct keyword *k = find_keyword(it.key);
-        if (k && k->treatment == READ && strcmp(it.key, "$ref") != 0) return false;
-    }
+    for (struct sp_json_iter it = {0}; sp_json_next(json, &it);)
+        if (strcmp(it.key, "$ref") != 0 && is_read(it.key)) return false;
     return sp_json_has(json, "$ref");
 }
 
@@ -415,7 +385,7 @@ unsigned sp_schema_keyword_types(const struct sp_schema *s, const struct sp_sche
     unsigned types = 0;
 
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (keywords[i].types && sp_schema_has(s, view, keywords[i].name))
-            types |= keywords[i].types;
+        for (const char *const *name = keywords[i].names; *name; name++)
+            if (sp_schema_has(s, view, *name)) types |= keywords[i].types;
     return types;
 }
