@@ -98,7 +98,6 @@ static enum sp_status emit_call(struct sp_chat_harmony *h, struct sp_chat_pendin
            size = sp_trim_whitespace(s->text.at + from, n - from);
     struct sp_tool_call call = {.name = h->name};
     struct sp_json *object = NULL;
-    enum sp_status st;
 
     if (sp_json_parse(&object, s->text.at + from, size, SP_JSON_STRICT, NULL) ||
         sp_json_kind(object) != SP_JSON_OBJECT) {
@@ -107,11 +106,11 @@ static enum sp_status emit_call(struct sp_chat_harmony *h, struct sp_chat_pendin
         return SP_OK;
     }
     sp_json_free(object);
-    if ((st = sp_strbuf_append(&call.arguments, s->text.at + from, size, err))) return st;
-    sp_chat_pending_emit_call(s, &call);
-    sp_strbuf_release(&call.arguments);
+    sp_json_out_bytes(&call.arguments, s->text.at + from, size);
+    if (!call.arguments.no_memory) sp_chat_pending_emit_call(s, &call);
+    sp_strbuf_release(&call.arguments.text);
     sp_chat_pending_drop(s, n);
-    return SP_OK;
+    return sp_json_out_check(&call.arguments, err);
 }
 
 /* Reads a message; *more = false: more text is needed. */

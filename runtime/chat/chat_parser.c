@@ -155,7 +155,7 @@ void sp_chat_parser_close(struct sp_chat_parser *p)
     sp_strbuf_release(&p->stream.special);
     sp_strbuf_release(&p->harmony.name);
     sp_strbuf_release(&p->call.name);
-    sp_strbuf_release(&p->call.arguments);
+    sp_strbuf_release(&p->call.arguments.text);
     free(p);
 }
 
@@ -333,7 +333,7 @@ static void emit_beginning(const struct sp_chat_parser *p, enum sp_chat_part_kin
  * the answer ends in is a call with cut arguments or, before its name is known, nothing. */
 static enum step give_up_call(struct sp_chat_parser *p, bool final)
 {
-    const struct sp_strbuf *arguments = &p->call.arguments;
+    const struct sp_strbuf *arguments = &p->call.arguments.text;
 
     if (final && p->reading.constrained && !p->bare) {
         if (p->call.name.len > 0) {

@@ -37,8 +37,8 @@ void sp_chat_pending_emit(struct sp_chat_pending *s, enum sp_chat_part_kind kind
 
 void sp_chat_pending_emit_call(struct sp_chat_pending *s, const struct sp_tool_call *call)
 {
-    const struct sp_chat_part part = {SP_CHAT_TOOL_CALL, call->arguments.at, call->arguments.len,
-                                      call->name.at};
+    const struct sp_chat_part part = {SP_CHAT_TOOL_CALL, call->arguments.text.at,
+                                      call->arguments.text.len, call->name.at};
 
     s->reading->part(s->reading->context, &part);
 }

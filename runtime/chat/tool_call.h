@@ -3,16 +3,15 @@
 #define SP_RUNTIME_CHAT_TOOL_CALL_H
 
 #include "runtime/chat/chat_format.h"
-#include "format/base/strbuf.h"
-#include "format/json/json.h"
+#include "format/json/json_write.h"
 
 /* MORE: the text ends inside the value. */
 enum sp_value_read { SP_VALUE_MORE, SP_VALUE_READ, SP_VALUE_NONE };
 
 /* Valid when zeroed; both are owned. */
 struct sp_tool_call {
-    struct sp_strbuf name;      /* the function's name and a NUL */
-    struct sp_strbuf arguments; /* a JSON object */
+    struct sp_strbuf name;        /* the function's name and a NUL */
+    struct sp_json_out arguments; /* a JSON object in `text`; no_memory: of the name, too */
 };
 
 /* The source of a call: the text after its opening tag. */
@@ -55,20 +54,16 @@ struct sp_value_notation {
 
 /* Appends the JSON of the bracketed value at the beginning of the text; *end: its bytes. A value
  * with SP_VALUE_READ is valid JSON; with SP_VALUE_MORE its beginning is appended. */
-SP_MUST_CHECK enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *out,
-                                                size_t *end, const char *text, size_t size,
-                                                const struct sp_value_notation *notation,
-                                                struct sp_err *err);
+enum sp_value_read sp_tool_value_read(struct sp_json_out *out, size_t *end, const char *text,
+                                      size_t size, const struct sp_value_notation *notation);
 
 /* Appends a JSON string. */
-SP_MUST_CHECK enum sp_status sp_tool_value_string(struct sp_strbuf *out, const char *text,
-                                                  size_t size, struct sp_err *err);
+void sp_tool_value_string(struct sp_json_out *out, const char *text, size_t size);
 
 /* Appends the JSON of a value that was written without a notation, by the type in the tool's
  * schema: a string, or for another type JSON or Python's notation, if the text is that. */
-SP_MUST_CHECK enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const struct sp_json *tools,
-                                                 const char *function, const char *key,
-                                                 const char *text, size_t size, struct sp_err *err);
+void sp_tool_value_typed(struct sp_json_out *out, const struct sp_json *tools, const char *function,
+                         const char *key, const char *text, size_t size);
 
 /* True if the function's schema makes this argument a string; an undeclared argument is one. */
 bool sp_tool_value_is_text(const struct sp_json *function, const char *key);

@@ -35,26 +35,21 @@ enum sp_value_read sp_tool_value_json_end(size_t *end, const char *text, size_t 
     return SP_VALUE_MORE;
 }
 
-enum sp_status sp_tool_value_string(struct sp_strbuf *out, const char *text, size_t size,
-                                    struct sp_err *err)
+void sp_tool_value_string(struct sp_json_out *out, const char *text, size_t size)
 {
-    enum sp_status st = sp_strbuf_append(out, "\"", 1, err);
-
-    for (size_t i = 0; i < size && !st; i++) {
+    sp_json_out_bytes(out, "\"", 1);
+    for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
-        char escape[8];
-        if (c == '"' || c == '\\') {
-            st = sp_strbuf_append(out, (char[]){'\\', (char)c}, 2, err);
-        } else if (c == '\n') {
-            st = sp_strbuf_append(out, "\\n", 2, err);
-        } else if (c < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-            st = sp_strbuf_append(out, escape, 6, err);
-        } else {
-            st = sp_strbuf_append(out, text + i, 1, err);
-        }
+        if (c == '\n')
+            sp_json_out_raw(out, "\\n");
+        else if (c < 0x20)
+            sp_json_out_print(out, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            sp_json_out_bytes(out, (char[]){'\\', (char)c}, 2);
+        else
+            sp_json_out_bytes(out, text + i, 1);
     }
-    return st ? st : sp_strbuf_append(out, "\"", 1, err);
+    sp_json_out_bytes(out, "\"", 1);
 }
 
 /* ---- notations ---- */
@@ -63,16 +58,15 @@ struct reading {
     const char *text;
     size_t size, at;
     const struct sp_value_notation *notation;
-    struct sp_strbuf *out;
+    struct sp_json_out *out;
     size_t begin;           /* beginning of the value in `out` */
     char opened[MAX_DEPTH]; /* open brackets of the text; the first '(' has pairs */
     size_t depth;
-    struct sp_err *err;
 };
 
 static char last_written(const struct reading *r)
 {
-    return r->out->len > r->begin ? r->out->at[r->out->len - 1] : '\0';
+    return r->out->text.len > r->begin ? r->out->text.at[r->out->text.len - 1] : '\0';
 }
 
 static bool is_pairs(const struct reading *r)
@@ -88,70 +82,59 @@ static bool wants_key(const struct reading *r)
 }
 
 /* A string between `quote`s, without escapes; as far as it is known. */
-static enum sp_status read_quoted(enum sp_value_read *read, struct reading *r)
+static enum sp_value_read read_quoted(struct reading *r)
 {
     const char *quote = r->notation->quote;
     size_t n = strlen(quote), from = r->at + n, i = from;
-    enum sp_status st;
 
     for (; i < r->size; i++) {
         size_t left = r->size - i;
         if (memcmp(r->text + i, quote, n < left ? n : left) == 0) break;
     }
-    *read = i + n <= r->size ? SP_VALUE_READ : SP_VALUE_MORE;
-    st = sp_tool_value_string(r->out, r->text + from, i - from, r->err);
-    if (*read == SP_VALUE_READ)
-        r->at = i + n;
-    else if (!st)
-        r->out->len--;
-    return st;
+    sp_tool_value_string(r->out, r->text + from, i - from);
+    if (i + n > r->size) {
+        if (!r->out->no_memory) r->out->text.len--;
+        return SP_VALUE_MORE;
+    }
+    r->at = i + n;
+    return SP_VALUE_READ;
 }
 
 /* Appends the character that a backslash and the text after it mean in Python and JSON, escaped
- * for JSON; *n bytes are used. */
-static enum sp_status append_escape(struct sp_strbuf *out, const char *text, size_t *n,
-                                    struct sp_err *err)
+ * for JSON. */
+static void append_escape(struct sp_json_out *out, char c)
 {
-    static const char same[] = "\"\\/bfnrtu";
-    char hex[7];
-
-    *n = 1;
-    if (strchr(same, *text) != NULL) return sp_strbuf_append(out, (char[]){'\\', *text}, 2, err);
-    if (*text == '\'') return sp_strbuf_append(out, text, 1, err);
-    if (*text == 'x') {
-        snprintf(hex, sizeof hex, "\\u00");
-        return sp_strbuf_append(out, hex, 4, err);
-    }
-    return sp_strbuf_append(out, "\\\\", 2, err) ? SP_E_NOMEM : sp_strbuf_append(out, text, 1, err);
+    if (c == 'x')
+        sp_json_out_raw(out, "\\u00");
+    else if (strchr("\"\\/bfnrtu", c) != NULL)
+        sp_json_out_bytes(out, (char[]){'\\', c}, 2);
+    else if (c == '\'')
+        sp_json_out_bytes(out, &c, 1);
+    else
+        sp_json_out_bytes(out, (char[]){'\\', '\\', c}, 3);
 }
 
 /* A string between ' or ", with escapes. */
-static enum sp_status read_string(enum sp_value_read *read, struct reading *r)
+static enum sp_value_read read_string(struct reading *r)
 {
     char quote = r->text[r->at];
-    enum sp_status st = sp_strbuf_append(r->out, "\"", 1, r->err);
-    size_t i = r->at + 1, n;
+    size_t i = r->at + 1;
 
-    *read = SP_VALUE_MORE;
-    for (; i < r->size && r->text[i] != quote && !st; i += n) {
+    sp_json_out_bytes(r->out, "\"", 1);
+    for (; i < r->size && r->text[i] != quote; i++) {
         unsigned char c = (unsigned char)r->text[i];
-        char escape[8];
-        n = 1;
-        if (c == '\\') {
-            if (i + 1 == r->size) return SP_OK;
-            st = append_escape(r->out, r->text + i + 1, &n, r->err);
-            n++;
-        } else if (c == '"' || c < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-            st = sp_strbuf_append(r->out, escape, 6, r->err);
-        } else {
-            st = sp_strbuf_append(r->out, r->text + i, 1, r->err);
-        }
+        if (c == '\\' && i + 1 == r->size) return SP_VALUE_MORE;
+        if (c == '\\')
+            append_escape(r->out, r->text[++i]);
+        else if (c == '"' || c < 0x20)
+            sp_json_out_print(r->out, "\\u%04x", c);
+        else
+            sp_json_out_bytes(r->out, r->text + i, 1);
     }
-    if (st || i >= r->size) return st;
+    if (i >= r->size) return SP_VALUE_MORE;
     r->at = i + 1;
-    *read = SP_VALUE_READ;
-    return sp_strbuf_append(r->out, "\"", 1, r->err);
+    sp_json_out_bytes(r->out, "\"", 1);
+    return SP_VALUE_READ;
 }
 
 static size_t count_digits(const char *text, size_t size)
@@ -200,55 +183,57 @@ static const char *literal(const char *word, size_t size)
     return NULL;
 }
 
-static enum sp_status append_word(enum sp_value_read *read, struct reading *r, const char *word,
-                                  size_t size)
+static enum sp_value_read append_word(struct reading *r, const char *word, size_t size)
 {
     const char *json = literal(word, size);
 
-    *read = SP_VALUE_READ;
-    if (wants_key(r)) return sp_tool_value_string(r->out, word, size, r->err);
-    if (json != NULL) return sp_strbuf_append(r->out, json, strlen(json), r->err);
-    if (is_number(word, size)) return sp_strbuf_append(r->out, word, size, r->err);
-    if (r->notation->python) *read = SP_VALUE_NONE;
-    return sp_tool_value_string(r->out, word, size, r->err);
+    if (wants_key(r)) {
+        sp_tool_value_string(r->out, word, size);
+    } else if (json != NULL) {
+        sp_json_out_raw(r->out, json);
+    } else if (is_number(word, size)) {
+        sp_json_out_bytes(r->out, word, size);
+    } else {
+        sp_tool_value_string(r->out, word, size);
+        if (r->notation->python) return SP_VALUE_NONE;
+    }
+    return SP_VALUE_READ;
 }
 
-static enum sp_status read_word(enum sp_value_read *read, struct reading *r)
+static enum sp_value_read read_word(struct reading *r)
 {
     size_t from = r->at, i = from;
 
     while (i < r->size && strchr(",:{}[]()", r->text[i]) == NULL &&
            !(r->text[i] == '=' && is_pairs(r)) && r->text[i])
         i++;
-    *read = i == r->size ? SP_VALUE_MORE : SP_VALUE_READ;
-    if (i == from || (i < r->size && r->text[i] == '\0')) *read = SP_VALUE_NONE;
-    if (*read != SP_VALUE_READ) return SP_OK;
+    if (i == from || (i < r->size && r->text[i] == '\0')) return SP_VALUE_NONE;
+    if (i == r->size) return SP_VALUE_MORE;
     r->at = i;
-    return append_word(read, r, r->text + from, sp_trim_whitespace(r->text + from, i - from));
+    return append_word(r, r->text + from, sp_trim_whitespace(r->text + from, i - from));
 }
 
-static enum sp_status open_bracket(enum sp_value_read *read, struct reading *r)
+static enum sp_value_read open_bracket(struct reading *r)
 {
     char c = r->text[r->at++];
     bool object = c == '{' || (c == '(' && r->depth == 0);
 
-    *read = r->depth < MAX_DEPTH ? SP_VALUE_READ : SP_VALUE_NONE;
-    if (*read == SP_VALUE_NONE) return SP_OK;
+    if (r->depth == MAX_DEPTH) return SP_VALUE_NONE;
     r->opened[r->depth++] = c;
-    return sp_strbuf_append(r->out, object ? "{" : "[", 1, r->err);
+    sp_json_out_raw(r->out, object ? "{" : "[");
+    return SP_VALUE_READ;
 }
 
-static enum sp_status close_bracket(enum sp_value_read *read, struct reading *r)
+static enum sp_value_read close_bracket(struct reading *r)
 {
     char c = r->text[r->at++], opened = r->opened[r->depth - 1];
     bool object = opened == '{' || is_pairs(r);
 
-    *read = SP_VALUE_NONE;
-    if (c != (opened == '{' ? '}' : opened == '[' ? ']' : ')')) return SP_OK;
-    if (last_written(r) == ',') r->out->len--; /* a trailing comma, as in Python */
+    if (c != (opened == '{' ? '}' : opened == '[' ? ']' : ')')) return SP_VALUE_NONE;
+    if (last_written(r) == ',') r->out->text.len--; /* a trailing comma, as in Python */
     r->depth--;
-    *read = SP_VALUE_READ;
-    return sp_strbuf_append(r->out, object ? "}" : "]", 1, r->err);
+    sp_json_out_raw(r->out, object ? "}" : "]");
+    return SP_VALUE_READ;
 }
 
 static bool begins_quoted(const struct reading *r)
@@ -259,18 +244,18 @@ static bool begins_quoted(const struct reading *r)
     return n > 0 && memcmp(r->text + r->at, quote, n < left ? n : left) == 0;
 }
 
-static enum sp_status read_token(enum sp_value_read *read, struct reading *r)
+static enum sp_value_read read_token(struct reading *r)
 {
     char c = r->text[r->at];
 
-    if (begins_quoted(r)) return read_quoted(read, r);
-    if (c == '"' || (c == '\'' && r->notation->python)) return read_string(read, r);
-    if (c == '{' || c == '[' || (c == '(' && r->notation->python)) return open_bracket(read, r);
-    if (c == '}' || c == ']' || c == ')') return close_bracket(read, r);
-    if (c != ',' && c != ':' && !(c == '=' && is_pairs(r))) return read_word(read, r);
+    if (begins_quoted(r)) return read_quoted(r);
+    if (c == '"' || (c == '\'' && r->notation->python)) return read_string(r);
+    if (c == '{' || c == '[' || (c == '(' && r->notation->python)) return open_bracket(r);
+    if (c == '}' || c == ']' || c == ')') return close_bracket(r);
+    if (c != ',' && c != ':' && !(c == '=' && is_pairs(r))) return read_word(r);
     r->at++;
-    *read = SP_VALUE_READ;
-    return sp_strbuf_append(r->out, c == ',' ? "," : ":", 1, r->err);
+    sp_json_out_raw(r->out, c == ',' ? "," : ":");
+    return SP_VALUE_READ;
 }
 
 static bool is_json(const char *text, size_t size)
@@ -282,32 +267,23 @@ static bool is_json(const char *text, size_t size)
     return is;
 }
 
-enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *out, size_t *end,
-                                  const char *text, size_t size,
-                                  const struct sp_value_notation *notation, struct sp_err *err)
+enum sp_value_read sp_tool_value_read(struct sp_json_out *out, size_t *end, const char *text,
+                                      size_t size, const struct sp_value_notation *notation)
 {
-    struct reading r = {.text = text,
-                        .size = size,
-                        .notation = notation,
-                        .out = out,
-                        .begin = out->len,
-                        .err = err};
-    enum sp_status st = SP_OK;
+    struct reading r = {
+        .text = text, .size = size, .notation = notation, .out = out, .begin = out->text.len};
+    enum sp_value_read read;
 
-    *read = SP_VALUE_NONE;
-    if (size == 0 || strchr("{[(", *text) == NULL || !*text) return SP_OK;
+    if (size == 0 || strchr("{[(", *text) == NULL || !*text) return SP_VALUE_NONE;
     do {
         r.at += sp_whitespace_run(text + r.at, size - r.at);
-        if (r.at == size)
-            *read = SP_VALUE_MORE;
-        else
-            st = read_token(read, &r);
-    } while (!st && *read == SP_VALUE_READ && r.depth > 0);
-    if (!st && *read == SP_VALUE_READ && !is_json(out->at + r.begin, out->len - r.begin))
-        *read = SP_VALUE_NONE;
-    if (*read == SP_VALUE_NONE) out->len = r.begin;
+        read = r.at == size ? SP_VALUE_MORE : read_token(&r);
+    } while (!out->no_memory && read == SP_VALUE_READ && r.depth > 0);
+    if (read == SP_VALUE_READ && !is_json(out->text.at + r.begin, out->text.len - r.begin))
+        read = SP_VALUE_NONE;
+    if (read == SP_VALUE_NONE) out->text.len = r.begin;
     *end = r.at;
-    return st;
+    return read;
 }
 
 /* ---- types ---- */
@@ -343,26 +319,25 @@ bool sp_tool_value_is_text(const struct sp_json *function, const char *key)
     return property == NULL || is_text_type(type);
 }
 
-enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const struct sp_json *tools,
-                                   const char *function, const char *key, const char *text,
-                                   size_t size, struct sp_err *err)
+void sp_tool_value_typed(struct sp_json_out *out, const struct sp_json *tools, const char *function,
+                         const char *key, const char *text, size_t size)
 {
     static const struct sp_value_notation python = {"", true};
-    size_t from = sp_whitespace_run(text, size), n = sp_trim_whitespace(text + from, size - from),
-           end;
+    size_t from = sp_whitespace_run(text, size), n = sp_trim_whitespace(text + from, size - from);
+    size_t begin = out->text.len, end;
     const char *bare = text + from, *json;
-    enum sp_value_read read;
-    enum sp_status st;
 
-    if (sp_tool_value_is_text(sp_tool_value_tool(tools, function), key))
-        return sp_tool_value_string(out, text, size, err);
-    if (n > 0 && is_json(bare, n)) return sp_strbuf_append(out, bare, n, err);
-    if ((json = literal(bare, n)) != NULL) return sp_strbuf_append(out, json, strlen(json), err);
-    if (n > 0 && (*bare == '{' || *bare == '[')) {
-        size_t begin = out->len;
-        if ((st = sp_tool_value_read(&read, out, &end, bare, n, &python, err))) return st;
-        if (read == SP_VALUE_READ && end == n) return SP_OK;
-        out->len = begin;
+    if (sp_tool_value_is_text(sp_tool_value_tool(tools, function), key)) {
+        sp_tool_value_string(out, text, size);
+    } else if (n > 0 && is_json(bare, n)) {
+        sp_json_out_bytes(out, bare, n);
+    } else if ((json = literal(bare, n)) != NULL) {
+        sp_json_out_raw(out, json);
+    } else {
+        if (n > 0 && (*bare == '{' || *bare == '[') &&
+            sp_tool_value_read(out, &end, bare, n, &python) == SP_VALUE_READ && end == n)
+            return;
+        out->text.len = begin;
+        sp_tool_value_string(out, text, size);
     }
-    return sp_tool_value_string(out, text, size, err);
 }

@@ -22,11 +22,11 @@ static const char arguments[] = "{\"city\": \"Par\\\"is\\\" \\u00e9 <b> \\\\ x\\
 
 static char *print_escaped(const char *text)
 {
-    struct sp_strbuf out = {0};
+    struct sp_json_out out = {0};
 
-    assert_ok(sp_tool_value_string(&out, text, strlen(text), NULL));
-    transcript_append(&out, "", 1);
-    return keep(out.at);
+    sp_tool_value_string(&out, text, strlen(text));
+    sp_json_out_bytes(&out, "", 1);
+    return keep(out.text.at);
 }
 
 static char *render(const struct sp_template *t, const struct sp_chat_format *s, unsigned n_calls)

@@ -29,24 +29,23 @@ TEST(values_in_python)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_strbuf out = {0};
-        enum sp_value_read read;
+        struct sp_json_out out = {0};
         size_t end, size = strlen(cases[i].text);
-        assert_ok(sp_tool_value_read(&read, &out, &end, cases[i].text, size, &python, NULL));
+        enum sp_value_read read = sp_tool_value_read(&out, &end, cases[i].text, size, &python);
         if (cases[i].json == NULL) {
             assert_int_equal(read, SP_VALUE_NONE);
         } else {
             assert_int_equal(read, SP_VALUE_READ);
             assert_int_equal(end, size);
-            assert_ok(sp_strbuf_append(&out, "", 1, NULL));
-            assert_string_equal(out.at, cases[i].json);
+            sp_json_out_bytes(&out, "", 1);
+            assert_string_equal(out.text.at, cases[i].json);
         }
-        sp_strbuf_release(&out);
+        sp_strbuf_release(&out.text);
         for (size_t n = 1; cases[i].json && n < size; n++) {
-            out = (struct sp_strbuf){0};
-            assert_ok(sp_tool_value_read(&read, &out, &end, cases[i].text, n, &python, NULL));
+            out = (struct sp_json_out){0};
+            read = sp_tool_value_read(&out, &end, cases[i].text, n, &python);
             assert_int_equal(read, SP_VALUE_MORE);
-            sp_strbuf_release(&out);
+            sp_strbuf_release(&out.text);
         }
     }
 }
