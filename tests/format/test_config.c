@@ -102,429 +102,81 @@ TEST(golden_checkpoints)
     assert_true(n >= 22);
 }
 
-/* Numbers that only one family's golden config has. */
-TEST(golden_special_values)
+/* The defaults of a family's configuration class for a config.json that states nothing
+ * (testdata/config/class_defaults.txt, written by tests/oracle/class_defaults.py). */
+static void check_class(const char *line)
 {
-    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    struct sp_config *c = config_read(SHARED "/oracle/targets/gemma2/config.json", NULL);
-    config_assert_numbers(c->attention_cap, 50, c->logit_cap, 30);
-    config_assert_near(c->attention_scale, 0.204124145232); /* 24^-1/2 */
-    assert_int_equal(c->activation, SP_GELU_TANH);
+    unsigned vocab, hidden, ffn, layers, heads, kv, dim, positions, tied;
+    char family[64], json[160];
+    double eps, theta;
 
-    c = config_read(SHARED "/oracle/targets/gemma3/config.json", NULL);
-    config_assert_numbers(c->n_ropes, 2, c->ropes[1].theta, 10000, c->attention_cap, 0,
-                          c->logit_cap, 0);
-    config_assert_near(c->attention_scale, 0.158113883008); /* 40^-1/2 */
-
-    c = config_read(SHARED "/oracle/targets/gpt_oss/config.json", NULL);
-    config_assert_numbers(c->activation, SP_SWIGLU_CLAMPED, c->layers[0].limits[0], 7);
-    assert_true(c->attention_sinks && c->routing.biased && !c->routing.norm);
-    assert_false(c->ropes[0].truncate);
-    config_assert_numbers(c->layers[3].n_experts, 4, c->layers[3].n_experts_used, 2);
-
-    c = config_read(SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
-    assert_true(c->routing.norm);
-    assert_int_equal(c->layers[0].n_experts, 6);
-    assert_int_equal(c->layers[1].n_experts, 0); /* mlp_only_layers */
-    config_assert_numbers(c->layers[1].n_ffn, 96, c->layers[2].n_experts_used, 2);
-
-    c = config_read(SHARED "/oracle/targets/ministral3/config.json", NULL);
-    config_assert_numbers(c->query_growth.beta, 0.5, c->query_growth.from, 64);
+    assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %u %lf %lf %u", family, &vocab,
+                            &hidden, &ffn, &layers, &heads, &kv, &dim, &positions, &eps, &theta,
+                            &tied),
+                     12);
+    print_message("%s\n", family);
+    /* A dense model where the family allows it, since the width of experts is a separate number. */
+    snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
+    if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0)
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
+    struct sp_config *c = config_parsed(json);
+    const struct sp_layer_config *l = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
+    config_assert_numbers(c->n_vocab, vocab, c->n_hidden, hidden, c->layers[0].n_ffn, ffn,
+                          c->n_layers, layers);
+    assert_int_equal(l->n_heads, heads);
+    assert_int_equal(l->n_kv_heads, kv);
+    assert_int_equal(l->head_dim, dim);
+    config_assert_numbers(c->max_positions, positions, c->norm_eps, eps, c->ropes[0].theta, theta,
+                          c->tied, tied);
 }
 
-/* The expected numbers are read by hand from the config.json files. */
-TEST(golden_gemma4)
+TEST(class_defaults)
 {
-    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    struct sp_config *c = config_read(SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
-    config_assert_numbers(c->n_per_layer, 32, c->n_per_layer_vocab, 512, c->attention_scale, 1,
-                          c->logit_cap, 3);
-    assert_true(c->v_norm && c->norms == SP_NORM_SANDWICH && c->qk_norm && !c->norm_shifted);
-    config_assert_numbers(c->layers[0].head_dim, 16, c->layers[0].window, 5, c->layers[2].head_dim,
-                          32, c->layers[2].window, 0, c->layers[4].kv_source, 4);
-    assert_int_equal(c->layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
-    config_assert_numbers(c->layers[7].kv_source, 4, c->layers[4].n_ffn, 96);
-    assert_int_equal(c->layers[5].n_ffn, 192); /* twice as wide where keys are shared */
-    assert_int_equal(c->ropes[0].n_rot, 32);
-    assert_int_equal(c->ropes[0].n_rotated, 4); /* 0.25 * 32 / 2 */
-    assert_int_equal(c->ropes[1].n_rot, 16);
+    FILE *f = fopen(TESTDATA "/config/class_defaults.txt", "r");
+    char line[256];
+    unsigned n = 0;
 
-    c = config_read(SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
-    config_assert_numbers(c->logit_cap, 0, c->layers[0].n_experts, 6, c->layers[0].n_experts_used,
-                          2, c->layers[0].n_ffn, 32, c->layers[0].n_shared_ffn, 96,
-                          c->layers[0].n_kv_heads, 4, c->layers[5].n_kv_heads, 2);
-    assert_true(c->layers[5].v_from_k && !c->layers[0].v_from_k);
+    assert_non_null(f);
+    for (; fgets(line, sizeof line, f); n++)
+        check_class(line);
+    assert_true(n > 10);
+    fclose(f);
 }
 
-TEST(llama)
+/* A config that states only differences from the class, and the same model written in full in the
+ * newer notation. */
+TEST(notations)
 {
-    char *warnings = NULL;
-    struct sp_config *c = config_read_testdata("llama_bias", NULL);
+    struct sp_config *c = config_read_testdata("gemma3_sparse", NULL), same;
+    const struct sp_config *d = config_read_testdata("gemma3_nested", NULL);
 
-    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias && !c->tied && c->tied_stated);
-    assert_int_equal(c->activation, SP_SILU); /* "swish" */
-    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[0].factor, 2);
-    assert_shape(c, 6, 2, 8, 88);
-    config_assert_near(c->attention_scale, 0.353553390593); /* 8^-1/2 */
-
-    c = config_read_testdata("llama3_tied", NULL);
-    assert_true(c->tied && c->tied_stated);
-    config_assert_near(c->ropes[0].theta, 10001); /* the nested value precedes the class default */
-    config_assert_numbers(c->ropes[0].low_freq_factor, 1, c->ropes[0].high_freq_factor, 4,
-                          c->ropes[0].original_positions, 32);
-    assert_int_equal(c->max_positions, 256); /* written as 256.0 */
-
-    /* Class defaults apply. A window, which transformers' Llama does not support, causes a warning.
-     */
-    c = config_read_testdata("llama_sparse", &warnings);
-    config_assert_numbers(c->n_vocab, 32000, c->n_hidden, 4096, c->n_layers, 32, c->max_positions,
-                          2048);
-    assert_shape(c, 32, 32, 128, 11008);
-    config_assert_numbers(c->norm_eps, 1e-6, c->ropes[0].theta, 500000);
-    assert_false(c->tied || c->tied_stated || c->qkv_bias || c->mlp_bias);
-    assert_int_equal(c->layers[0].window, 0);
-    assert_string_equal(warnings, "sliding_window has no effect in family llama");
-
-    /* null means absent, NaN is accepted as in files written by Python, and the last value of a
-     * repeated key counts. */
-    c = config_read_testdata("null_and_nan", NULL);
-    assert_int_equal(c->n_layers, 2);
-    assert_shape(c, 4, 4, 16, 11008);
-}
-
-TEST(mistral)
-{
-    struct sp_config *c = config_read_testdata("mistral_nemo", NULL);
-
-    assert_shape(c, 4, 1, 16, 56);
-    assert_int_equal(c->n_hidden, 40);
-    config_assert_windows(c, "5,5,5");
-    config_assert_near(c->ropes[0].theta, 1e6);
-
-    c = config_read_testdata("mistral_default_window", NULL);
-    config_assert_windows(c, "4096,4096");
-    assert_shape(c, 32, 8, 128, 14336);
-
-    c = config_read_testdata("ministral_mix", NULL);
-    assert_string_equal(c->family, "ministral");
-    config_assert_windows(c, "0,4,4");
-
-    c = config_read_testdata("ministral3_wrap", NULL);
-    assert_string_equal(c->family, "ministral3");
-    config_assert_near(c->ropes[0].theta, 1e4); /* the dict does not state theta */
-    assert_int_equal(c->ropes[0].kind, SP_ROPE_YARN);
-    config_assert_near(c->ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
-    config_assert_numbers(c->query_growth.beta, 0.5, c->query_growth.from, 64);
-    assert_false(c->tied_stated);
-
-    /* All values come from the class, including the rotation. The text_config's tie_word_embeddings
-     * precedes that of the root. */
-    c = config_read_testdata("ministral3_sparse", NULL);
-    assert_int_equal(c->n_vocab, 131072);
-    assert_shape(c, 32, 8, 128, 14336);
-    config_assert_windows(c, "0,0");
-    config_assert_near(c->norm_eps, 1e-5);
-    config_assert_near(c->ropes[0].theta,
-                       1e6); /* the default dict precedes the member outside of it */
-    config_assert_numbers(c->ropes[0].factor, 16, c->ropes[0].original_positions, 16384,
-                          c->ropes[0].beta_fast, 32, c->ropes[0].beta_slow, 1);
-    assert_true(c->ropes[0].truncate);
-    config_assert_numbers(c->query_growth.beta, 0.1, c->query_growth.from, 16384);
-    assert_true(c->tied_stated && !c->tied);
-}
-
-/* Every layer has experts, whose width is intermediate_size. */
-TEST(mixtral)
-{
-    struct sp_config *c = config_read_testdata("mixtral", NULL);
-
-    config_assert_windows(c, "0,0");
-    assert_shape(c, 5, 1, 8, 56);
-    assert_int_equal(c->layers[1].n_experts, 6);
-    assert_int_equal(c->layers[1].n_experts_used, 2); /* class default */
-    assert_int_equal(c->layers[1].n_shared_ffn, 0);
-    assert_true(c->routing.norm && !c->routing.biased && !c->shared_gate && !c->qk_norm);
-}
-
-TEST(qwen)
-{
-    struct sp_config *c = config_read_testdata("qwen2_swa", NULL);
-
-    config_assert_windows(c, "0,0,4,4");
-    assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias && !c->qk_norm && c->tied);
-
-    c = config_read_testdata("qwen2_window_off", NULL);
-    config_assert_windows(c, "0,0,0,0");
-    assert_shape(c, 32, 32, 128, 22016);
-
-    /* beta_fast null and beta_slow 0 select the defaults. */
-    c = config_read_testdata("qwen3_yarn", NULL);
-    config_assert_numbers(c->ropes[0].theta, 1e6, c->ropes[0].factor, 4, c->ropes[0].beta_fast, 32,
-                          c->ropes[0].beta_slow, 1);
-    config_assert_near(c->ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
-    assert_int_equal(c->ropes[0].n_rot, 16);
-    assert_true(c->qk_norm && !c->qkv_bias);
-
-    /* The factor follows from the lengths, and the attention factor is given. */
-    c = config_read_testdata("qwen3_yarn_lengths", NULL);
-    config_assert_numbers(c->ropes[0].theta, 5e6, c->ropes[0].factor, 4, c->ropes[0].amplitude,
-                          1.5);
-    assert_shape(c, 32, 32, 128, 22016);
-
-    /* rope_scaling is used, but theta comes from the other dict. */
-    c = config_read_testdata("unused_dict_theta", NULL);
-    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[0].theta, 123456);
-
-    c = config_read_testdata("qwen3_moe", NULL);
-    for (unsigned i = 0; i < 5; i++) {
-        config_assert_numbers(c->layers[i].n_experts, i == 1 ? 6 : 0, c->layers[i].n_experts_used,
-                              i == 1 ? 2 : 0, c->layers[i].n_ffn, i == 1 ? 24 : 40);
-    }
-    assert_true(c->routing.norm);
-
-    /* In both families either all layers or none have a window, and layer_types is not read. */
-    c = config_read_testdata("qwen3_moe_listed", NULL);
-    config_assert_windows(c, "7,7");
-    c = config_read_testdata("mixtral_listed", NULL);
-    config_assert_windows(c, "7,7");
-}
-
-/* Compares the mixers of the layers: A attention, D delta, C short convolution. */
-static void assert_mixers(const struct sp_config *c, const char *expected)
-{
-    static const char letters[] = {[SP_MIXER_ATTENTION] = 'A',
-                                   [SP_MIXER_DELTA_NET] = 'D',
-                                   [SP_MIXER_SHORT_CONV] = 'C',
-                                   [SP_MIXER_MAMBA] = 'M'};
-    char text[64] = "";
-
-    for (unsigned i = 0; i < c->n_layers; i++)
-        text[i] = letters[c->layers[i].mixers];
-    assert_string_equal(text, expected);
-}
-
-TEST(lfm2)
-{
-    /* The released spelling: block_ff_dim and tie_embedding are used. */
-    struct sp_config *c = config_read_testdata("lfm2_released", NULL);
-    assert_mixers(c, "CCACAC");
-    assert_true(sp_config_is_recurrent(c));
-    assert_int_equal(c->short_conv.kernel, 4);
-    assert_false(c->short_conv.bias || c->qkv_bias || c->o_bias);
-    assert_true(c->tied && c->tied_stated && c->qk_norm && !c->norm_shifted);
-    config_assert_numbers(c->norm_eps, 1e-5, c->ropes[0].theta, 1e6, c->ropes[0].n_rot, 12);
-    for (unsigned i = 0; i < 6; i++)
-        assert_int_equal(c->layers[i].n_ffn,
-                         208); /* 200 * 2 / 3 = 133, * 1.5 = 199, rounded up to a multiple of 16 */
-    config_assert_numbers(c->layers[0].rope, -1, c->layers[2].n_heads, 4, c->layers[0].n_heads, 0);
-
-    /* The list of layer types is used. Without a multiplier the width is not rounded. */
-    c = config_read_testdata("lfm2_sparse", NULL);
-    assert_mixers(c, "CAC");
-    config_assert_numbers(c->n_hidden, 2560, c->short_conv.kernel, 3);
-    assert_int_equal(c->layers[1].n_ffn, 8192); /* 12288 * 2 / 3 */
-    assert_true(c->tied && !c->tied_stated);
-}
-
-TEST(qwen3_5)
-{
-    /* A text model at the root: layers are listed, and all sizes are given. */
-    struct sp_config *c = config_read_testdata("qwen3_5_text", NULL);
-    assert_mixers(c, "DDAD");
-    config_assert_numbers(c->delta.n_key_heads, 2, c->delta.n_value_heads, 4, c->delta.key_dim, 8,
-                          c->delta.value_dim, 12, c->delta.kernel, 3);
-    assert_true(c->norm_shifted && c->qk_norm && !c->qkv_bias && !c->tied);
-    assert_true(c->layers[2].output_gate && !c->layers[1].output_gate);
-    config_assert_numbers(c->layers[1].rope, -1, c->layers[2].rope, 0);
-    assert_int_equal(c->ropes[0].n_rot, 4); /* a quarter of 16, the default of the class */
-    assert_int_equal(c->n_mtp_layers, 1);
-
-    /* A wrapped model with experts: layers follow an interval, and the sizes of the delta heads are
-     * the defaults. */
-    c = config_read_testdata("qwen3_5_moe", NULL);
-    assert_mixers(c, "DADADA");
-    config_assert_numbers(c->delta.n_value_heads, 32, c->delta.kernel, 4);
-    assert_true(c->tied && c->routing.norm && c->shared_gate);
-    for (unsigned i = 0; i < 6; i++) {
-        config_assert_numbers(c->layers[i].n_experts, 4, c->layers[i].n_experts_used, 2,
-                              c->layers[i].n_ffn, 16, c->layers[i].n_shared_ffn, 24);
-    }
-}
-
-TEST(qwen3_next)
-{
-    struct sp_config *c = config_read_testdata("qwen3_next", NULL);
-
-    assert_mixers(c, "DDADDA");
-    config_assert_numbers(c->delta.n_key_heads, 3, c->delta.n_value_heads, 6, c->delta.key_dim, 8,
-                          c->delta.value_dim, 4, c->delta.kernel, 4);
-    assert_true(c->norm_shifted && c->qk_norm && c->shared_gate && !c->routing.norm && !c->tied);
-    assert_true(c->layers[2].output_gate);
-    assert_int_equal(c->ropes[0].n_rot, 8);
-    for (unsigned i = 0; i < 6; i++) {
-        config_assert_numbers(c->layers[i].n_experts, i == 1 ? 0 : 5, c->layers[i].n_ffn,
-                              i == 1 ? 40 : 16, c->layers[i].n_shared_ffn, i == 1 ? 0 : 24);
-    }
-}
-
-/* Experts in some layers, and their routing. */
-TEST(routing)
-{
-    struct sp_config *c = config_read_testdata("lfm2_moe", NULL);
-
-    assert_mixers(c, "CCAC");
-    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
-    assert_true(c->routing.corrected && c->routing.norm && !c->routing.biased && !c->tied);
-    config_assert_numbers(c->routing.norm_eps, 1e-6, c->routing.scale, 1.5);
-    for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(c->layers[i].n_experts, i < 3 ? 0 : 6);
-        assert_int_equal(c->layers[i].n_ffn, i < 3 ? 72 : 24); /* not changed by the multiplier */
-    }
-
-    c = config_read_testdata("olmoe", NULL);
-    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
-    assert_true(!c->routing.corrected && !c->routing.norm);
-    config_assert_numbers(c->qk_norm, SP_QK_WHOLE, c->routing.scale, 1, c->layers[0].n_experts, 6,
-                          c->layers[0].n_ffn, 24, c->layers[0].n_shared_ffn, 0);
-
-    c = config_read_testdata("glm4_moe", NULL);
-    assert_int_equal(c->routing.law, SP_ROUTE_SIGMOID);
-    assert_true(c->routing.corrected && c->routing.norm && !c->shared_gate);
-    config_assert_numbers(c->routing.norm_eps, 1e-20, c->routing.scale, 2.5, c->n_mtp_layers, 1,
-                          c->routing.n_groups, 4, c->routing.n_groups_used, 2, c->qk_norm,
-                          SP_QK_HEADS);
-    assert_true(c->qkv_bias && !c->o_bias && !c->mlp_bias);
-    assert_int_equal(c->ropes[0].n_rot, 8);
-    for (unsigned i = 0; i < 4; i++) {
-        config_assert_numbers(c->layers[i].n_experts, i < 2 ? 0 : 8, c->layers[i].n_experts_used,
-                              i < 2 ? 0 : 3, c->layers[i].n_ffn, i < 2 ? 72 : 24,
-                              c->layers[i].n_shared_ffn, i < 2 ? 0 : 72);
-    }
-}
-
-TEST(routing_of_other_families)
-{
-    struct sp_config *c = config_read_testdata("granitemoe", NULL);
-
-    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
-    assert_true(!c->routing.biased && !c->routing.corrected && !c->routing.norm && c->tied);
-    config_assert_numbers(c->layers[0].n_experts, 6, c->layers[0].n_experts_used, 3,
-                          c->layers[0].n_ffn, 24, c->attention_scale, 0.015625);
-
-    c = config_read_testdata("ernie4_5_moe", NULL);
-    assert_int_equal(c->routing.law, SP_ROUTE_SOFTMAX);
-    assert_true(c->routing.corrected && c->routing.norm && c->tied && !c->shared_gate);
-    for (unsigned i = 0; i < 8; i++) {
-        bool sparse = i == 3 || i == 5; /* the odd layers of 2..5 */
-        config_assert_numbers(c->layers[i].n_experts, sparse ? 6 : 0, c->layers[i].n_experts_used,
-                              sparse ? 3 : 0, c->layers[i].n_ffn, sparse ? 20 : 72,
-                              c->layers[i].n_shared_ffn, sparse ? 60 : 0);
-    }
-}
-
-TEST(gemma)
-{
-    struct sp_config *c = config_read_testdata("gemma2_caps", NULL), *d, same;
-
-    config_assert_numbers(c->attention_cap, 2, c->logit_cap, 3);
-    config_assert_near(c->attention_scale, 0.223606797750); /* 20^-1/2 */
-    config_assert_near(c->embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
-    assert_int_equal(c->activation, SP_GELU_TANH);          /* hidden_act is not read */
-    config_assert_windows(c, "4,0,4,0");
-    assert_true(c->tied && !c->tied_stated);
-
-    c = config_read_testdata("gemma2_no_caps", NULL);
-    config_assert_numbers(c->attention_cap, 0, c->logit_cap, 0);
-    config_assert_near(c->embedding_scale, 48); /* sqrt(2304) */
-    assert_shape(c, 8, 4, 256, 9216);
-    config_assert_windows(c, "4096");
-
-    /* A config that states only differences from the class, and the same model written in full in
-     * the newer notation. */
-    c = config_read_testdata("gemma3_sparse", NULL);
-    d = config_read_testdata("gemma3_nested", NULL);
-    config_assert_windows(c, "4,4,4,4,4,0,4");
-    assert_ropes(c, "1,1,1,1,1,0,1");
-    assert_shape(c, 8, 4, 256, 96);
-    config_assert_numbers(c->max_positions, 131072, c->ropes[0].theta, 1e6, c->ropes[0].factor, 8,
-                          c->ropes[0].kind, SP_ROPE_LINEAR, c->ropes[1].theta, 1e4,
-                          c->ropes[1].kind, SP_ROPE_DEFAULT);
-    config_assert_near(c->attention_scale, 0.0625); /* 256^-1/2 */
-    config_assert_near(c->embedding_scale, 8);
     assert_memory_equal(c->layers, d->layers, 7 * sizeof *c->layers);
     memcpy(&same, d, sizeof same);
     same.layers = c->layers;
     assert_memory_equal(c, &same, sizeof same);
 }
 
-TEST(gemma4)
+/* What functions make of configs. */
+TEST(derived_values)
 {
-    struct sp_config *c = config_read_testdata("gemma4_sparse", NULL);
+    struct sp_config *c = config_read_testdata("glm_4_7_flash", NULL);
+    unsigned rows[SP_MAX_NGRAM_PARTS];
 
-    config_assert_windows(
-        c, "4,0,4,0"); /* the last layer has full attention, whatever the list states */
-    assert_ropes(c, "1,0,1,0");
-    config_assert_numbers(c->layers[0].head_dim, 256, c->layers[1].head_dim, 512, c->n_per_layer,
-                          256, c->n_per_layer_vocab, 262144, c->logit_cap, 0, c->ropes[0].kind,
-                          SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c->ropes[0].n_rotated,
-                     64); /* a quarter: the value inside the dict precedes the one outside */
-    config_assert_numbers(c->ropes[0].theta, 1e6, c->ropes[1].n_rot, 256, c->ropes[1].theta, 1e4);
-
-    c = config_read_testdata("gemma4_ropes", NULL);
-    config_assert_windows(c, "4,0");
-    config_assert_numbers(c->n_per_layer, 0, c->layers[1].head_dim, 32, c->ropes[0].n_rot, 32);
-    assert_int_equal(c->ropes[0].n_rotated,
-                     16); /* without partial_rotary_factor all pairs rotate */
-    config_assert_near(c->ropes[0].theta, 5e5);
-}
-
-TEST(smollm_phi_oss)
-{
-    char *warnings = NULL;
-    struct sp_config *c = config_read_testdata("smollm3", NULL);
-
-    assert_ropes(c, "0,0,0,-1,0");
-    config_assert_windows(c, "0,0,0,0,0");
-    config_assert_near(c->ropes[0].theta, 2e6);
-    assert_true(c->tied);
-
-    c = config_read_testdata("smollm3_window", NULL);
-    assert_ropes(c, "0,-1,0,0,-1");
-    config_assert_windows(c, "0,3,0,0,3");
-
-    c = config_read_testdata("phi3_long", &warnings);
-    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LONGROPE, c->ropes[0].n_rot, 12,
-                          c->ropes[0].short_factors[5], 2.25, c->ropes[0].long_factors[0], 2,
-                          c->ropes[0].factor, 4, c->ropes[0].original_positions, 16);
-    config_assert_near(c->ropes[0].amplitude,
-                       1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
-    config_assert_windows(c, "7,7");
-    assert_string_equal(warnings, "auto_map: custom code is not run, the model is taken as phi3");
-
-    /* The class's original length precedes the dict's, and layer_types is not read. */
-    c = config_read_testdata("phi3_class_original", NULL);
-    config_assert_numbers(c->ropes[0].original_positions, 4096, c->ropes[0].factor, 16);
-    config_assert_near(c->ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
-    config_assert_windows(c, "7,7");
-
-    c = config_read_testdata("phi3_yarn_means_longrope", NULL);
-    config_assert_numbers(c->ropes[0].kind, SP_ROPE_LONGROPE, c->ropes[0].factor, 32);
-    config_assert_near(c->ropes[0].amplitude,
-                       1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
-
-    c = config_read_testdata("gpt_oss_sparse", NULL);
-    config_assert_windows(c, "128,0,128");
-    config_assert_numbers(c->ropes[0].kind, SP_ROPE_YARN, c->ropes[0].theta, 150000,
-                          c->ropes[0].factor, 32, c->ropes[0].original_positions, 4096);
-    assert_false(c->ropes[0].truncate);
-    config_assert_near(c->ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
-    assert_true(c->qkv_bias && c->o_bias && c->mlp_bias);
-    config_assert_numbers(c->layers[2].n_experts, 4, c->layers[2].n_experts_used, 2);
-    assert_shape(c, 4, 2, 64, 32);
-
-    c = config_read_testdata("gpt_oss_unscaled", NULL);
-    config_assert_numbers(c->ropes[0].kind, SP_ROPE_DEFAULT, c->ropes[0].theta, 150000);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(sp_config_value_dim(c, &c->layers[i]), 512);
+    /* Tables of n-grams are numbered by layer; their parts have the primes from 40 on. */
+    c = config_parsed(
+        "{\"model_type\": \"qwen4_exp_text\", \"eos_token_id\": [7, 8], \"heads_per_ngram\": 2, "
+        "\"ngram_vocab_size_base\": 40, \"ple_layer_ids\": [1, 3], "
+        "\"make_ngram_vocab_size_divisible_by\": 16}");
+    assert_int_equal(sp_ngram_rows(rows, &c->ngrams, 1), 192);
+    assert_int_equal(sp_ngram_rows(rows, &c->ngrams, 2), 272);
+    config_assert_numbers(rows[0], 59, rows[1], 61, rows[2], 67, rows[3], 71);
+    c = config_read_testdata("dspark_gated", NULL);
+    assert_int_equal(sp_tap_number(c->draft.taps[0]), -1);
+    assert_string_equal(sp_markov_name(&c->draft.dspark), "gated");
+    c = config_read_testdata("dspark_no_heads", NULL);
+    assert_string_equal(sp_markov_name(&c->draft.dspark), "none");
 }
 
 TEST(refusals)

@@ -50,12 +50,18 @@ void config_assert_near(double a, double b)
     if (!(fabs(a - b) <= 1e-9 * (1 + fabs(b)))) fail_msg("%.12g, expected %.12g", a, b);
 }
 
+bool config_is_near(double a, double b)
+{
+    bool whole = a == floor(a) && b == floor(b);
+
+    return a == b || (!whole && fabs(a - b) <= 1e-9 * (1 + fabs(b)));
+}
+
 void config_assert_pairs(const char *text, const double *pairs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         double a = pairs[2 * i], b = pairs[2 * i + 1];
-        bool whole = a == floor(a) && b == floor(b);
-        if (a != b && (whole || !(fabs(a - b) <= 1e-9 * (1 + fabs(b)))))
+        if (!config_is_near(a, b))
             fail_msg("pair %zu of %s is %.12g, expected %.12g", i + 1, text, a, b);
     }
 }

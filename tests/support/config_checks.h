@@ -16,8 +16,9 @@ struct sp_config *config_parsed(const char *json);
 
 /* Fails the test unless the numbers agree to 9 digits, the precision of hand calculations. */
 void config_assert_near(double a, double b);
-/* Compares the numbers of each pair "found, expected, found, expected, ...": whole ones must be
- * equal, others must be near. */
+/* Whole numbers must be equal, others must be near. */
+bool config_is_near(double a, double b);
+/* Compares so the numbers of each pair "found, expected, found, expected, ...". */
 #define config_assert_numbers(...)                                                                 \
     config_assert_pairs(#__VA_ARGS__, (const double[]){__VA_ARGS__},                               \
                         sizeof((const double[]){__VA_ARGS__}) / (2 * sizeof(double)))
