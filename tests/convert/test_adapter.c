@@ -114,7 +114,7 @@ TEST(test_threads_do_not_change_the_file)
     for (size_t i = 0; i < N_NAMES; i++) {
         create_pack(modelfile_of(names[i], NULL, true), a, SP_Q8, SP_DTYPE_NONE, 1);
         create_pack(modelfile_of(names[i], NULL, true), b, SP_Q8, SP_DTYPE_NONE, 3);
-        create_assert_same_file(a, b);
+        assert_same_file(a, b);
     }
 }
 
@@ -131,7 +131,7 @@ TEST(test_packed_files_give_equal_weights)
         create_pack(modelfile_of(names[i], NULL, false), plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
         create_pack(modelfile_of(names[i], NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
         create_pack(modelfile_of(names[i], plain, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-        create_assert_same_file(a, b);
+        assert_same_file(a, b);
     }
 }
 

@@ -174,7 +174,7 @@ TEST(test_threads_and_kernels_do_not_change_the_file)
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         calibrate_with(file, other, &text, 1, (*k)->name, k == sp_kernels_all() ? 3 : 1);
-        create_assert_same_file(first, other);
+        assert_same_file(first, other);
     }
 }
 
@@ -191,7 +191,7 @@ TEST(test_windows)
     assert_int_equal(made.n_inputs, 6 * 4 + 1);
     assert_int_equal(made.n_matrices, 6 * 7 + 1);
     calibrate_with(file, other, halves, 2, NULL, 2);
-    create_assert_same_file(first, other);
+    assert_same_file(first, other);
 }
 
 static int stop(void *context, size_t done, size_t total)
@@ -257,7 +257,7 @@ TEST(test_divergence_decreases)
     create.calibration = calibration;
     create.n_threads = 3;
     assert_ok(sp_create(NULL, &create, why));
-    create_assert_same_file(created, better);
+    assert_same_file(created, better);
     fill_ids(2); /* a text other than the calibration text */
     double before = divergence(plain, file);
     double after = divergence(better, file);

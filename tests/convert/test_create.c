@@ -146,9 +146,9 @@ TEST(test_threads_change_no_byte)
     for (size_t i = 0; i < n; i++) {
         create_pack(path, one, types[i], types[n - 1 - i], 1);
         create_pack(path, many, types[i], types[n - 1 - i], 2);
-        create_assert_same_file(one, many);
+        assert_same_file(one, many);
         create_pack(path, many, types[i], types[n - 1 - i], 7);
-        create_assert_same_file(one, many);
+        assert_same_file(one, many);
     }
 }
 
@@ -175,7 +175,7 @@ TEST(test_a_packed_file_recreates_itself)
     create_pack(create_modelfile("FROM @/target\nDRAFT @/ar\nPARAMETER stop \"x \"\nSYSTEM hi"),
                 first, SP_Q4, SP_Q8, 2);
     create_pack(recreate(first, "first.bin"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    create_assert_same_file(first, again);
+    assert_same_file(first, again);
 }
 
 TEST(test_quantizing_later_gives_the_same_file)
@@ -187,13 +187,13 @@ TEST(test_quantizing_later_gives_the_same_file)
     create_pack(path, plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     create_pack(path, direct, SP_Q4, SP_DTYPE_NONE, 2);
     create_requantize(plain, later, SP_Q4, SP_DTYPE_NONE);
-    create_assert_same_file(direct, later);
+    assert_same_file(direct, later);
     create_pack(path, direct, SP_Q4, SP_Q8, 2);
     create_requantize(later, NULL, SP_DTYPE_NONE, SP_Q8); /* in place */
-    create_assert_same_file(direct, later);
+    assert_same_file(direct, later);
     create_pack(path, direct, SP_Q8, SP_Q4, 2);
     create_pack(recreate(plain, "plain.bin"), later, SP_Q8, SP_Q4, 2);
-    create_assert_same_file(direct, later);
+    assert_same_file(direct, later);
 }
 
 TEST(test_parts_of_packed_files)
@@ -206,15 +206,15 @@ TEST(test_parts_of_packed_files)
     create_pack(create_modelfile("FROM @/target\nDRAFT @/ar"), want, SP_DTYPE_NONE, SP_Q8, 2);
     create_pack(create_modelfile("FROM @/target\nDRAFT ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE,
                 2);
-    create_assert_same_file(out, want);
+    assert_same_file(out, want);
     /* A file without a draft provides its target. */
     create_pack(create_modelfile("FROM @/target\nDRAFT alone.bin"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 2);
-    create_assert_same_file(out, want);
+    assert_same_file(out, want);
     /* FROM with a packed pair takes only the target. */
     create_pack(create_modelfile("FROM @/target"), want, SP_Q8, SP_DTYPE_NONE, 2);
     create_pack(create_modelfile("FROM ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    create_assert_same_file(out, want);
+    assert_same_file(out, want);
 }
 
 TEST(test_a_single_file_serves_as_checkpoint)
@@ -224,13 +224,13 @@ TEST(test_a_single_file_serves_as_checkpoint)
 
     create_pack(create_modelfile("FROM @/ar"), a, SP_Q8, SP_DTYPE_NONE, 2);
     create_pack(create_modelfile("FROM @/ar/model.safetensors"), b, SP_Q8, SP_DTYPE_NONE, 2);
-    create_assert_same_file(a, b);
+    assert_same_file(a, b);
     o.modelfile = create_modelfile("FROM ~/ar");
     o.home = TINY;
     o.target_type = SP_Q8;
     o.force = true;
     assert_ok(sp_create(NULL, &o, NULL));
-    create_assert_same_file(a, b);
+    assert_same_file(a, b);
 }
 
 /* ---- dry run, warnings, report ---- */
@@ -417,9 +417,9 @@ TEST(test_memory_is_bounded)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    create_assert_same_file(one, two);
+    assert_same_file(one, two);
     create_pack(path, two, SP_Q4, SP_DTYPE_NONE, 1);
-    create_assert_same_file(one, two);
+    assert_same_file(one, two);
 }
 
 /* Exchanges the numbers 1596 and 1599 where `before` precedes them. */
@@ -472,7 +472,7 @@ TEST(test_moved_tokens_are_mapped)
                 2);
     create_pack(create_modelfile("FROM @/target\nDRAFT ."), mapped, SP_DTYPE_NONE, SP_DTYPE_NONE,
                 2);
-    create_assert_same_file(plain, mapped);
+    assert_same_file(plain, mapped);
     create_pack(create_modelfile("FROM ."), plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     struct sp_create_options options =
         create_options(create_modelfile("FROM @/target\nDRAFT plain.bin"), mapped);

@@ -271,13 +271,13 @@ TEST(test_a_full_disk_leaves_the_old_file)
     create_pack(path, out, SP_Q4, SP_DTYPE_NONE, 2);
     for (size_t limit = 0; limit < size; limit += 1 + size / 23) {
         assert_int_equal(create_within(path, out, limit), SP_E_IO);
-        create_assert_same_file(out, old);
+        assert_same_file(out, old);
         assert_int_equal(create_count_files(), 4);
     }
     assert_int_equal(create_within(path, out, size - 1), SP_E_IO);
-    create_assert_same_file(out, old);
+    assert_same_file(out, old);
     assert_ok(create_within(path, out, size));
-    create_assert_same_file(out, want);
+    assert_same_file(out, want);
 }
 
 TEST(test_a_kill_leaves_old_or_new)
@@ -309,10 +309,10 @@ TEST(test_a_kill_leaves_old_or_new)
         assert_int_equal(waitpid(child, NULL, 0), child);
         struct sp_pack *pack = create_open(out);
         if (sp_pack_tensor(pack, 0)->dtype == SP_BF16) {
-            create_assert_same_file(out, b);
+            assert_same_file(out, b);
             n_new++;
         } else {
-            create_assert_same_file(out, a);
+            assert_same_file(out, a);
         }
     }
     print_message("%u of 24 children finished\n", n_new);

@@ -170,13 +170,13 @@ static void round_trip(const char *target, const char *draft, const char *lines)
     if (draft == NULL) {
         export_to(target, create_path("direct"), SP_DTYPE_NONE);
         assert_same_weights(target, create_path("direct/target"));
-        create_assert_same_file(create_path("direct/Modelfile"), join(export, "Modelfile"));
+        assert_same_file(create_path("direct/Modelfile"), join(export, "Modelfile"));
     }
     create_pack(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     assert_same_parts(packed, again);
     /* A config that needs no change is exported unchanged, so the files are equal. */
     if (is_same_text(join(target, "config.json"), join(made, "config.json")))
-        create_assert_same_file(packed, again);
+        assert_same_file(packed, again);
     create_teardown(NULL);
     create_setup(NULL);
 }
@@ -491,14 +491,14 @@ TEST(shards)
     sp_safetensors_close(c);
     assert_false(sp_file_exists(join(cut, "target/model.safetensors")));
     create_pack(join(cut, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-    create_assert_same_file(packed, create_path("again.bin"));
+    assert_same_file(packed, create_path("again.bin"));
     /* An export to one file replaces the shards. */
     o.shard_size = 0;
     o.n_threads = 3;
     o.force = true;
     assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
-    create_assert_same_file(join(cut, "target/model.safetensors"),
-                            join(whole, "target/model.safetensors"));
+    assert_same_file(join(cut, "target/model.safetensors"),
+                     join(whole, "target/model.safetensors"));
     assert_false(sp_file_exists(join(cut, "target/model.safetensors.index.json")));
     assert_int_equal(create_count_files(), 5);
 }
@@ -658,7 +658,7 @@ TEST(full_disk)
     o.force = true;
     for (size_t limit = 0; limit < size; limit += 1 + size / 11) {
         assert_int_equal(export_within(&o, limit), SP_E_IO);
-        create_assert_same_file(join(export, weights), join(want, weights));
+        assert_same_file(join(export, weights), join(want, weights));
         assert_int_equal(create_count_files(), 4);
     }
 }

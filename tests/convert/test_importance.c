@@ -16,7 +16,6 @@
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
 
-#include <dirent.h>
 #include <math.h>
 
 enum { HIDDEN = 192, EXPERTS = 4, WIDTH = 64 };
@@ -173,8 +172,8 @@ TEST(test_both_forms_weigh_alike)
     a = quantize(model, write_gguf("imatrix", &s), SP_Q4, "a.bin");
     b = quantize(model, write_older(&s, 5, HIDDEN, 1), SP_Q4, "b.bin");
     c = quantize(model, write_squares("embed_tokens.weight", 1, HIDDEN, divided), SP_Q4, "c.bin");
-    create_assert_same_file(a, c);
-    create_assert_same_file(b, c);
+    assert_same_file(a, c);
+    assert_same_file(b, c);
 }
 
 /* Each expert has its own sums; one that never ran has none, whatever stands there. */
@@ -193,7 +192,7 @@ TEST(test_experts_have_their_own_sums)
     b = quantize(model,
                  write_squares("layers.1.mlp.experts.down_proj.weight", EXPERTS, WIDTH, seen),
                  SP_Q4, "b.bin");
-    create_assert_same_file(a, b);
+    assert_same_file(a, b);
 }
 
 /* ---- names ---- */
@@ -256,18 +255,14 @@ static void assert_names(const char *file)
 
 TEST(test_names_are_those_of_the_tensors)
 {
-    DIR *dir = opendir(TESTDATA "/gguf");
-    struct dirent *e;
     size_t n = 0;
 
-    assert_non_null(dir);
-    while ((e = readdir(dir)) != NULL) {
-        if (strstr(e->d_name, ".gguf") == NULL || strcmp(e->d_name, "bert_reranker.gguf") == 0)
+    for (const char *const *name = folder_names(TESTDATA "/gguf"); *name; name++) {
+        if (strstr(*name, ".gguf") == NULL || strcmp(*name, "bert_reranker.gguf") == 0)
             continue; /* that file lacks a layer and is refused */
-        assert_names(keep_format(TESTDATA "/gguf/%s", e->d_name));
+        assert_names(keep_format(TESTDATA "/gguf/%s", *name));
         n++;
     }
-    closedir(dir);
     assert_true(n > 60);
 }
 

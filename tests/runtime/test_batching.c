@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 
 enum { N_CLIENTS = 4, N_TURNS = 3, N_CONTEXT = 256, MOST_TOKENS = 26 };
 
@@ -157,11 +156,8 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
 
     if (scales_queries) scale_queries(g.package);
     begin(&clients[0], 0, g.session);
-    for (size_t i = 1; i < N_CLIENTS; i++) {
-        struct sp_session *shared;
-        assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
-        begin(&clients[i], i, shared);
-    }
+    for (size_t i = 1; i < N_CLIENTS; i++)
+        begin(&clients[i], i, keep_shared_session(g.session));
     converse_together(clients, N_CLIENTS, g.package->scheduler);
     for (size_t i = 0; i < N_CLIENTS; i++) {
         struct generate_fixture reference = generate_open(path, NULL, 1, options);
@@ -181,7 +177,6 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
                                         reference.session->speculator->n_cached));
         end(&alone);
         end(&clients[i]);
-        if (i > 0) sp_session_close(clients[i].session);
     }
     assert_true(n_shared > 0);
 }
@@ -199,8 +194,7 @@ static void check(const char *path, const char *kernels, unsigned n_threads,
 
 static const char *family(const char *name)
 {
-    const char *folder = keep_format(TESTDATA "/families/%s", name);
-    return packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
+    return packed_family(name, SP_Q8);
 }
 
 TEST(attention)
@@ -246,11 +240,8 @@ TEST(drafts)
     static const char *const names[] = {"dflash2", "dspark", "peagle_sliding"};
 
     check(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_Q8);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *folder = keep_format(TESTDATA "/speculators/%s", names[i]);
-        check(packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q4),
-              NULL, 1 + i % 2, SP_CACHE_F16);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check(packed_speculator(names[i], SP_Q8, SP_Q4), NULL, 1 + i % 2, SP_CACHE_F16);
 }
 
 static const char *self_drafted_family(const char *name)
@@ -270,17 +261,9 @@ TEST(autoregressive_drafts)
 
 static const char *eagle3(float mixing, bool copies)
 {
-    static const char text[] = "FROM .\nDRAFT ./draft\n";
     struct handmade_options how = {.mixing = mixing, .copies = copies};
-    const char *root = scratch_folder(), *path;
 
-    handmade_qwen3_5(root, &how);
-    const char *folder = keep_format("%s/draft", root);
-    assert_int_equal(mkdir(folder, 0777), 0);
-    handmade_eagle3(folder, &how);
-    path = packed_file(scratch_write("Modelfile", text, strlen(text)), SP_Q8, SP_Q8);
-    scratch_remove();
-    return path;
+    return packed_handmade_eagle3(&how, SP_Q8, SP_Q8);
 }
 
 /* Drafts that read pairs of a token and a hidden state: EAGLE-3 heads. The families glm4_moe and
@@ -310,12 +293,10 @@ TEST(equal_prompts_share_draft_passes)
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generate_fixture g = generate_open(path, NULL, 2, &options);
-    struct sp_session *shared;
     struct client clients[2];
 
-    assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
     begin(&clients[0], 1, g.session);
-    begin(&clients[1], 1, shared);
+    begin(&clients[1], 1, keep_shared_session(g.session));
     clients[0].n_turns = clients[1].n_turns = 1;
     converse_together(clients, 2, g.package->scheduler);
     for (size_t i = 0; i < 2; i++) {
@@ -325,7 +306,6 @@ TEST(equal_prompts_share_draft_passes)
         assert_true(time->part * 2 == time->seconds);
         end(&clients[i]);
     }
-    sp_session_close(shared);
 }
 
 /* ---- a draft that fails ---- */
@@ -352,16 +332,13 @@ TEST(failing_draft)
     struct generate_fixture g = generate_open(path, NULL, 2, &options);
     struct generate_fixture reference = generate_open(path, NULL, 1, &options);
     struct client clients[2], alone;
-    struct sp_session *shared;
-    struct sp_drafter_ops failing;
-    struct sp_drafter *drafter;
+    struct sp_session *shared = keep_shared_session(g.session);
+    struct sp_drafter *drafter = shared->speculator->drafter;
+    struct sp_drafter_ops failing = *drafter->ops;
 
-    assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
     begin(&clients[0], 0, g.session);
     begin(&clients[1], 1, shared);
-    drafter = shared->speculator->drafter;
     sound_ops = drafter->ops;
-    failing = *sound_ops;
     failing.next = fail_at_last;
     drafter->ops = &failing;
     proposals_left = 4;
@@ -383,7 +360,6 @@ TEST(failing_draft)
         end(&alone);
         end(&clients[i]);
     }
-    sp_session_close(shared);
 }
 
 /* ---- order of the passes ---- */
@@ -432,26 +408,27 @@ static struct sp_decoder *open_decoder(const struct generate_fixture *g,
                                        const struct sp_model *model,
                                        const struct sp_decoder *shared)
 {
-    struct sp_decoder *decoder = NULL;
-    struct sp_decoder_options options = {.n_positions = 16,
-                                         .max_rows = 8,
-                                         .max_logit_rows = 1,
-                                         .cache_type = SP_CACHE_F32,
-                                         .max_batch = N_THREADS,
-                                         .workspace_of = shared};
+    return keep_decoder(g->package, model,
+                        &(struct sp_decoder_options){.n_positions = 16,
+                                                     .max_rows = 8,
+                                                     .max_logit_rows = 1,
+                                                     .cache_type = SP_CACHE_F32,
+                                                     .max_batch = N_THREADS,
+                                                     .workspace_of = shared});
+}
 
-    assert_int_equal(sp_decoder_open(&decoder, model, &g->package->backend, &options, NULL), SP_OK);
-    return decoder;
+static struct generate_fixture open_autoregressive(void)
+{
+    return generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
+                         &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                      .n_context = N_CONTEXT});
 }
 
 /* The two oldest threads request passes of the target first, one of them exclusively. The passes of
  * the draft still run before these, so that the drafting threads join the pass of the target. */
 TEST(draft_passes_run_first)
 {
-    struct generate_fixture g =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
-                      &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                   .n_context = N_CONTEXT});
+    struct generate_fixture g = open_autoregressive();
     struct sp_scheduler *scheduler = g.package->scheduler;
     struct row_request rows[N_THREADS] = {{0}};
     pthread_t threads[N_THREADS];
@@ -481,8 +458,6 @@ TEST(draft_passes_run_first)
     for (size_t i = 0; i < N_THREADS; i++) {
         assert_int_equal(rows[i].passes[1].n_seqs, i == 1 ? 1 : 3);
         assert_int_equal(rows[i].passes[1].n_rows, i == 1 ? 1 : 3);
-        sp_decoder_close(rows[i].draft);
-        sp_decoder_close(rows[i].target);
     }
 }
 
@@ -547,10 +522,7 @@ static void *run_passes(void *context)
  * another thread run in between. */
 TEST(passes_run_between_holders)
 {
-    struct generate_fixture g =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
-                      &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                   .n_context = N_CONTEXT});
+    struct generate_fixture g = open_autoregressive();
     struct passing p = {.row = {.g = &g,
                                 .target = open_decoder(&g, g.package->target, NULL),
                                 .priority = SP_PRIORITY_FIFO}};
@@ -570,7 +542,6 @@ TEST(passes_run_between_holders)
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_in_range(n_held, 0, 4 * N_PASSES);
-    sp_decoder_close(p.row.target);
 }
 
 /* ---- small batches, and logit requests between passes ---- */
@@ -624,12 +595,12 @@ TEST(logits_between_shared_passes)
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct generate_fixture g = generate_open(path, NULL, 2, &options);
-    struct logits_request alone = {.session = g.session}, concurrent = {0};
+    struct logits_request alone = {.session = g.session};
+    struct logits_request concurrent = {.session = keep_shared_session(g.session)};
     struct client client, expected;
     pthread_t thread;
 
     request_logits(&alone);
-    assert_int_equal(sp_session_open_shared(&concurrent.session, g.session, NULL), SP_OK);
     begin(&client, 0, g.session);
     assert_int_equal(pthread_create(&thread, NULL, request_logits, &concurrent), 0);
     converse(&client);
@@ -642,7 +613,6 @@ TEST(logits_between_shared_passes)
         generate_assert_same(&client.results[turn], &expected.results[turn]);
     end(&client);
     end(&expected);
-    sp_session_close(concurrent.session);
 }
 
 /* ---- logits of a long text beside an answer ---------------------------------------------------
@@ -667,11 +637,7 @@ static void *answer_until_end(void *context)
 {
     static const uint32_t prompt[] = {582, 580, 258, 421};
     struct answer *a = context;
-    const struct sp_request request = {.size = sizeof request,
-                                       .prompt = prompt,
-                                       .n_prompt = 4,
-                                       .ignore_eos = true,
-                                       .context = a,
+    const struct sp_request request = {ANSWER_TO(prompt, 4, 0), .ignore_eos = true, .context = a,
                                        .token = count_token};
     struct sp_result r = SP_RESULT_INIT;
 
@@ -702,14 +668,13 @@ TEST(answers_beside_logits)
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture g = generate_open(
         packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1, &options);
-    struct answer answer = {.n_tokens = 0};
+    struct answer answer = {.session = keep_session(g.package, &options)};
     struct rows rows = {.answer = &answer};
     uint32_t ids[N];
     pthread_t thread;
 
     for (size_t i = 0; i < N; i++)
         ids[i] = (uint32_t)(i * 7 % 500);
-    assert_int_equal(sp_session_open(&answer.session, g.package, &options, NULL), SP_OK);
     assert_int_equal(pthread_create(&thread, NULL, answer_until_end, &answer), 0);
     while (atomic_load(&answer.n_tokens) == 0)
         sched_yield();
@@ -717,7 +682,6 @@ TEST(answers_beside_logits)
     atomic_store(&answer.ends, true);
     pthread_join(thread, NULL);
     assert_true(rows.last >= rows.first + LEAST);
-    sp_session_close(answer.session);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -3,12 +3,11 @@
 #include "format/base/file.h"
 #include "runtime/chat/chat_probe.h"
 #include "runtime/chat/chat_normalize.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
-
-#include <dirent.h>
 
 #define FOLDER SHARED "/chat_templates"
 
@@ -110,17 +109,11 @@ TEST(orders_of_roles)
     static const char *const folders[] = {FOLDER "/jinja", FOLDER "/jinja_snapshot", FOLDER "/go"};
 
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        DIR *folder = opendir(folders[i]);
-        struct dirent *entry;
-        if (folder == NULL) skip();
-        while ((entry = readdir(folder)) != NULL) {
-            struct opened o;
-            if (entry->d_name[0] == '.') continue;
-            const char *path = keep_format("%s/%s", folders[i], entry->d_name);
-            o = open_template(path);
+        if (!golden_exists(folders[i])) skip();
+        for (const char *const *name = folder_names(folders[i]); *name; name++) {
+            struct opened o = open_template(keep_format("%s/%s", folders[i], *name));
             check_orders(&o);
         }
-        closedir(folder);
     }
 }
 

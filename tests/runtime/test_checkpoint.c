@@ -6,28 +6,18 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
-#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
-#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "runtime/session/session.h"
 
 enum { N_CONTEXT = 256, N_TOKENS = 12, N_STEPS = 3, N_PROMPTS = 8 };
-
-static void ids_of(uint32_t *ids, size_t from, size_t to, uint32_t seed, size_t n_vocab)
-{
-    for (size_t i = from; i < to; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
-    }
-}
 
 /* Makes ids whose first `common` elements equal those of `other`, while the next one differs. */
 static void make_diverging_prompt(uint32_t *ids, const uint32_t *other, size_t common, size_t n,
                                   uint32_t seed, size_t n_vocab)
 {
     memcpy(ids, other, common * sizeof *ids);
-    ids_of(ids, common, n, seed, n_vocab);
+    generate_ids(ids + common, n - common, seed, n_vocab);
     ids[common] = (other[common] + 1) % (uint32_t)n_vocab;
 }
 
@@ -78,7 +68,7 @@ static void check_conversation(const char *path, int draft_len, bool compare_cac
     size_t n_vocab = g.package->target->config.n_vocab;
     uint32_t first[100], second[220], third[140], early[90], late[240], last[235];
 
-    ids_of(first, 0, 100, 1, n_vocab);
+    generate_ids(first, 100, 1, n_vocab);
     make_diverging_prompt(second, first, 95, 220, 2, n_vocab);
     make_diverging_prompt(third, second, 120, 140, 3, n_vocab);
     make_diverging_prompt(early, first, 40, 90, 4, n_vocab);
@@ -105,23 +95,13 @@ static void check_conversation(const char *path, int draft_len, bool compare_cac
 /* Reused tokens of recurrent models: checkpoints are 16 tokens before the end of a long prompt. */
 static const size_t reused_from_checkpoints[N_PROMPTS] = {0, 84, 204, 84, 0, 74, 74, 0};
 
-static bool is_recurrent(const char *path)
-{
-    struct generate_fixture g = open_generating(path);
-    bool recurrent = sp_config_is_recurrent(&g.package->target->config);
-
-    return recurrent;
-}
-
 TEST(conversations)
 {
     size_t n = 0;
 
     for (const char *const *name = golden_families(); *name; name++) {
-        const char *path;
-        const char *folder = keep_format(TESTDATA "/families/%s", *name);
-        path = packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
-        if (!is_recurrent(path)) continue;
+        const char *path = packed_family(*name, SP_Q8);
+        if (!sp_config_is_recurrent(&open_generating(path).package->target->config)) continue;
         print_message("%s\n", *name);
         check_conversation(path, PLAIN, true, reused_from_checkpoints);
         n++;
@@ -136,10 +116,7 @@ TEST(built_in_head)
                                                    {.mixing = 0.01f, .copies = true}};
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        const char *path;
-        handmade_qwen3_5(scratch_folder(), &ways[i]);
-        path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
-        scratch_remove();
+        const char *path = packed_handmade(&ways[i], SP_Q8, SP_Q8);
         check_conversation(path, 4, false, reused_from_checkpoints);
         check_conversation(path, 4, true, reused_from_checkpoints);
         check_conversation(path, SP_DRAFT_LENGTH_AUTO, false, reused_from_checkpoints);
@@ -202,10 +179,9 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     uint32_t ids[N_CONTEXT];
     struct emitted emitted = {ids, N_PROMPT};
     struct sp_round round;
-    struct sp_result r = SP_RESULT_INIT;
 
-    ids_of(ids, 0, N_PROMPT, 1, n_vocab);
-    r = generate_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);
+    generate_ids(ids, N_PROMPT, 1, n_vocab);
+    struct sp_result r = generate_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);
     for (size_t i = 0; i < r.n_ids; i++)
         ids[emitted.n++] = r.ids[i];
     sp_scheduler_acquire(s->scheduler);
@@ -213,31 +189,23 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
                      SP_E_INPUT);
     sp_scheduler_release(s->scheduler);
     assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
-    ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
+    generate_ids(ids + emitted.n, N_MORE, 2, n_vocab);
     check_prompt(&g, path, ids, emitted.n + N_MORE, (int)draft_len, true, emitted.n);
 }
 
 TEST(failed_choices)
 {
     const struct handmade_options copies = {.mixing = 0.01f, .copies = true};
-    const char *path;
+    const char *path = packed_handmade(&copies, SP_Q8, SP_Q8);
 
-    check_failure(
-        packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
-        0, 0);
-    handmade_qwen3_5(scratch_folder(), &copies);
-    path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
-    scratch_remove();
+    check_failure(packed_family("qwen3_next", SP_Q8), 0, 0);
     check_failure(path, 4, 0);
     check_failure(path, 4, 2);
 }
 
 static void check_attention_draft(const char *draft, const size_t n_reused[N_PROMPTS])
 {
-    const char *folder = keep_format(TESTDATA "/speculators/%s", draft);
-    check_conversation(
-        packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8), 3,
-        true, n_reused);
+    check_conversation(packed_speculator(draft, SP_Q8, SP_Q8), 3, true, n_reused);
 }
 
 /* Without recurrent layers every common token is reused, as far back as the windows reach. */

@@ -5,6 +5,7 @@
 #include "runtime/vector/vector_tables.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/grammar_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/tokenizer_cases.h"
@@ -108,29 +109,40 @@ static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v,
     return n_compared;
 }
 
+static void close_trie(void *trie)
+{
+    sp_token_trie_close(trie);
+}
+
+/* The tokens of a tokenizer.json; kept. */
+static struct sp_token_trie *open_trie(const char *json)
+{
+    struct sp_token_trie *trie = NULL;
+    struct tokenizer_case t;
+
+    tokenizer_case_open(&t, json, strlen(json), NULL);
+    assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
+    return keep_with(trie, close_trie);
+}
+
 TEST(masks)
 {
-    struct sp_grammar *g = NULL;
     static const size_t wanted[] = {41, 52};
 
-    assert_ok(sp_grammar_of_gbnf(&g, grammar_text, strlen(grammar_text), NULL));
     for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
-        const struct vocabulary *v = &vocabularies[i];
-        struct sp_token_trie *trie = NULL;
         struct sp_constraint *c = NULL;
-        struct tokenizer_case t;
         uint32_t ids[16] = {7, 7}, ends[] = {N_VOCAB - 1, 1000};
-        tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
-        assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
-        assert_int_equal(trie->drops_space, i == 1);
-        struct sp_constraint_options options = {
-            .grammar = g, .trie = trie, .n_vocab = N_VOCAB, .start = 2, .ends = ends, .n_ends = 2};
+        const struct sp_constraint_options options = {.grammar = keep_gbnf(grammar_text),
+                                                      .trie = open_trie(vocabularies[i].json),
+                                                      .n_vocab = N_VOCAB,
+                                                      .start = 2,
+                                                      .ends = ends,
+                                                      .n_ends = 2};
+        assert_int_equal(options.trie->drops_space, i == 1);
         assert_ok(sp_constraint_open(&c, &options, NULL));
-        assert_int_equal(compare_masks(c, v, ids, 0, ""), wanted[i]);
+        assert_int_equal(compare_masks(c, &vocabularies[i], ids, 0, ""), wanted[i]);
         sp_constraint_close(c);
-        sp_token_trie_close(trie);
     }
-    sp_grammar_close(g);
 }
 
 /* ---- memory and work --------------------------------------------------------------------------
@@ -160,85 +172,66 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
                                             .inner = sp_greedy_chooser(vector),
                                             .memory = memory,
                                             .work = work};
-    enum sp_status st;
 
     assert_ok(sp_constraint_open(&c, &options, NULL));
     chooser = sp_constraint_chooser(c);
-    if (has_cache) {
-        st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_DRAFT_TOKEN, NULL);
-        assert_ok(st);
-    }
+    if (has_cache)
+        assert_ok(chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_DRAFT_TOKEN, NULL));
     if (has_cache && work)
         (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
     if (proposes) {
         double confidence = 1;
         bool possible = true;
-        st = chooser.propose(chooser.state, &id, &confidence, &logits, ids, N_LONG, NULL);
-        assert_ok(st);
+        assert_ok(chooser.propose(chooser.state, &id, &confidence, &logits, ids, N_LONG, NULL));
         assert_true(confidence == 0);
-        st = chooser.adopt(chooser.state, &possible, ids, N_LONG, NULL);
-        assert_ok(st);
+        assert_ok(chooser.adopt(chooser.state, &possible, ids, N_LONG, NULL));
         assert_false(possible);
     }
-    st = chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
+    enum sp_status st =
+        chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
     sp_constraint_close(c);
     return st;
 }
 
-/* The first vocabulary with a grammar. */
+/* The first vocabulary with a grammar; kept. */
 struct small_grammar {
-    struct tokenizer_case t;
     struct sp_token_trie *trie;
     struct sp_grammar *g;
 };
 
-static void small_grammar_open(struct small_grammar *s, const char *text)
+static struct small_grammar open_small(const char *text)
 {
-    const struct vocabulary *v = &vocabularies[0];
-
-    tokenizer_case_open(&s->t, v->json, strlen(v->json), NULL);
-    assert_ok(sp_token_trie_open(&s->trie, s->t.tok, NULL));
-    assert_ok(sp_grammar_of_gbnf(&s->g, text, strlen(text), NULL));
-}
-
-static void small_grammar_close(struct small_grammar *s)
-{
-    sp_grammar_close(s->g);
-    sp_token_trie_close(s->trie);
+    return (struct small_grammar){open_trie(vocabularies[0].json), keep_gbnf(text)};
 }
 
 /* Earlier choices do not change whether memory suffices for a choice. Insufficient memory makes a
  * proposal uncertain, not an error. */
 TEST(memory_limit_ignores_earlier_choices)
 {
-    struct small_grammar s;
+    struct small_grammar s = open_small("root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}");
     size_t memory = 1024;
 
-    small_grammar_open(&s, "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}");
     while (choose_within(s.trie, s.g, memory, 0, false, false) == SP_E_INPUT)
         memory += 16;
     assert_true(memory > 2048);
     assert_ok(choose_within(s.trie, s.g, memory, 0, false, false));
     assert_ok(choose_within(s.trie, s.g, memory, 0, true, false));
     assert_int_equal(choose_within(s.trie, s.g, memory / 2, 0, false, true), SP_E_INPUT);
-    small_grammar_close(&s);
 }
 
 /* Earlier choices do not change whether work suffices for a choice: cached states count as work
  * too. */
 TEST(work_limit_ignores_earlier_choices)
 {
-    struct small_grammar s;
+    struct small_grammar s = open_small("root ::= [ab]{1,200} | \"a\" ([ab]{1,3}){1,100}");
     uint64_t work = 1;
 
-    small_grammar_open(&s, "root ::= [ab]{1,200} | \"a\" ([ab]{1,3}){1,100}");
     while (choose_within(s.trie, s.g, 0, work, false, false) == SP_E_INPUT)
         work++;
     /* The limit counts at least one item per alternative: a text of N_LONG is 20 to 60 groups. */
     assert_true(work > 40);
     assert_ok(choose_within(s.trie, s.g, 0, work, true, false));
     assert_int_equal(choose_within(s.trie, s.g, 0, work - 1, true, false), SP_E_INPUT);
-    small_grammar_close(&s);
 }
 
 /* ---- jump-forward ---------------------------------------------------------------------------- */
@@ -263,11 +256,10 @@ TEST(whitespace_follows_earlier_style)
         {"a b \"ab\"a", " b"},
         {"]a b}a", " b"},
     };
-    struct small_grammar s;
+    struct small_grammar s = open_small("root ::= \"a\" \" \"? \"b\"");
     struct sp_constraint *c = NULL;
-
-    small_grammar_open(&s, "root ::= \"a\" \" \"? \"b\"");
     struct sp_constraint_options options = {.grammar = s.g, .trie = s.trie, .n_vocab = N_VOCAB};
+
     assert_ok(sp_constraint_open(&c, &options, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t from = strlen(cases[i].before), len;
@@ -279,7 +271,6 @@ TEST(whitespace_follows_earlier_style)
         assert_string_equal(text + from, cases[i].comes);
     }
     sp_constraint_close(c);
-    small_grammar_close(&s);
 }
 
 /* ---- the largest logit ------------------------------------------------------------------------
@@ -289,7 +280,6 @@ TEST(whitespace_follows_earlier_style)
  * mask. */
 TEST(best_token_is_checked_alone)
 {
-    static const char text[] = "root ::= \"ab\" \"b\"?";
     static const struct {
         uint32_t ids[3], end, best, second, chosen;
     } cases[] = {
@@ -299,20 +289,14 @@ TEST(best_token_is_checked_alone)
         {{2}, 1, N_VOCAB - 1, 1, N_VOCAB - 1}, /* "ab" may end */
         {{2, 1}, 2, 1, 0, N_VOCAB - 1},        /* "abb" must end */
     };
-    const struct vocabulary *v = &vocabularies[0];
-    struct sp_token_trie *trie = NULL;
-    struct sp_grammar *g = NULL;
-    struct tokenizer_case t;
+    struct small_grammar s = open_small("root ::= \"ab\" \"b\"?");
 
-    tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
-    assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
-    assert_ok(sp_grammar_of_gbnf(&g, text, strlen(text), NULL));
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         uint32_t ends[] = {N_VOCAB - 1}, id;
         float row[N_VOCAB + 16] = {0};
         struct sp_constraint *c = NULL;
-        struct sp_constraint_options options = {.grammar = g,
-                                                .trie = trie,
+        struct sp_constraint_options options = {.grammar = s.g,
+                                                .trie = s.trie,
                                                 .vector = &sp_vector_ref,
                                                 .n_vocab = N_VOCAB,
                                                 .ends = ends,
@@ -329,8 +313,6 @@ TEST(best_token_is_checked_alone)
         assert_int_equal(id, cases[i / 2].chosen);
         sp_constraint_close(c);
     }
-    sp_grammar_close(g);
-    sp_token_trie_close(trie);
 }
 
 /* ---- the masks of another implementation ------------------------------------------------------
@@ -345,19 +327,17 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
     const char *kind = sp_json_to_string(sp_json_get(line, "kind"), NULL);
     const struct sp_json *masks = sp_json_get(line, "masks");
     static const uint32_t end = GOLDEN_EOS;
-    struct sp_grammar *g = NULL;
     struct sp_constraint *c = NULL;
-    struct sp_err err = {0};
-    uint32_t *ids;
     size_t n, n_compared = 0;
+    uint32_t *ids = golden_ids(sp_json_get(line, "ids"), &n);
+    struct sp_constraint_options options = {.grammar = kind[0] == 'g' ? keep_gbnf(grammar)
+                                                                      : keep_schema(grammar),
+                                            .trie = trie,
+                                            .n_vocab = GOLDEN_VOCAB,
+                                            .ends = &end,
+                                            .n_ends = 1};
 
-    if (kind[0] == 'g' ? sp_grammar_of_gbnf(&g, grammar, strlen(grammar), &err)
-                       : sp_grammar_of_schema(&g, grammar, strlen(grammar), &err))
-        fail_msg("%s: %s", grammar, err.text);
-    struct sp_constraint_options options = {
-        .grammar = g, .trie = trie, .n_vocab = GOLDEN_VOCAB, .ends = &end, .n_ends = 1};
     assert_ok(sp_constraint_open(&c, &options, NULL));
-    ids = golden_ids(sp_json_get(line, "ids"), &n);
     assert_int_equal(sp_json_len(masks), n + 1);
     for (size_t pos = 0; pos <= n; pos++) {
         const char *hex = sp_json_to_string(sp_json_at(masks, pos), NULL);
@@ -380,7 +360,6 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
         }
     }
     sp_constraint_close(c);
-    sp_grammar_close(g);
     return n_compared;
 }
 
@@ -390,20 +369,13 @@ TEST(golden_masks)
     size_t size, n_compared = 0;
     char *json = golden_file(TESTDATA "/tiny/target/tokenizer.json", &size);
     char *text = golden_file(TESTDATA "/grammars/masks.jsonl", &size), *next = text, *line;
-    struct sp_token_trie *trie = NULL;
-    struct tokenizer_case t;
 
     assert_non_null(json);
     assert_non_null(text);
-    tokenizer_case_open(&t, json, strlen(json), NULL);
-    assert_ok(sp_token_trie_open(&trie, t.tok, NULL));
-    while ((line = next_line(&next))) {
-        struct sp_json *parsed = NULL;
-        parsed = keep_parsed(line, strlen(line), SP_JSON_STRICT);
-        n_compared += compare_golden(parsed, trie);
-    }
+    const struct sp_token_trie *trie = open_trie(json);
+    while ((line = next_line(&next)))
+        n_compared += compare_golden(keep_parsed(line, strlen(line), SP_JSON_STRICT), trie);
     assert_true(n_compared >= 80);
-    sp_token_trie_close(trie);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------
@@ -436,17 +408,15 @@ static struct sp_result generate(struct sp_session *session, const struct reques
  * prefix of one. */
 static void assert_follows_grammar(const struct sp_grammar *g, const struct sp_result *r)
 {
-    struct sp_grammar_matcher *a = NULL;
+    struct sp_grammar_matcher *a = keep_matcher(g);
     uint32_t state = SP_STATE_START;
 
-    assert_ok(sp_grammar_matcher_open(&a, g, NULL));
     assert_ok(sp_grammar_matcher_read(a, &state, r->text, r->text_size, NULL));
     assert_int_not_equal(state, SP_STATE_DEAD);
     if (r->stop == SP_STOP_EOS)
         assert_true(sp_grammar_matcher_may_end(a, state));
     else
         assert_int_equal(r->stop, SP_STOP_LENGTH);
-    sp_grammar_matcher_close(a);
 }
 
 /* Generates with and without drafting and compares the responses. Returns how many draft tokens
@@ -460,8 +430,7 @@ static size_t check_responses(const char *path, enum sp_draft_by by, const struc
     size_t n_right = 0;
 
     assert_follows_grammar(g, &plain);
-    options =
-        (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
+    options.draft_by = by;
     o = generate_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) { /* auto, 3, 7 */
         struct sp_result r = generate(o.session, &(struct request_options){g, draft_len, sampling});
@@ -479,9 +448,9 @@ TEST(constrained_responses_equal_undrafted)
     const char *const files[] = {
         packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8),
         packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8),
-        packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4, SP_DTYPE_NONE),
+        packed_alone(TESTDATA "/tiny/target", SP_Q4),
     };
-    struct sp_grammar *grammars[2] = {NULL};
+    const struct sp_grammar *const grammars[] = {keep_schema(person), keep_gbnf(list)};
     struct sp_sampling sampled = SP_SAMPLING_INIT, coupled = SP_SAMPLING_INIT,
                        rejected = SP_SAMPLING_INIT;
 
@@ -492,8 +461,6 @@ TEST(constrained_responses_equal_undrafted)
     coupled.top_k = 40;
     rejected = coupled;
     rejected.accept = SP_ACCEPT_REJECTION;
-    assert_ok(sp_grammar_of_schema(&grammars[0], person, strlen(person), NULL));
-    assert_ok(sp_grammar_of_gbnf(&grammars[1], list, strlen(list), NULL));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t n_right = 0;
         for (size_t k = 0; k < 2; k++) {
@@ -504,8 +471,6 @@ TEST(constrained_responses_equal_undrafted)
         }
         assert_true(n_right > 0);
     }
-    sp_grammar_close(grammars[0]);
-    sp_grammar_close(grammars[1]);
 }
 
 /* Tokens that the grammar determines are drafted by jump-forward and nearly always accepted,
@@ -517,9 +482,8 @@ TEST(jump_forward_drafts_determined_tokens)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NGRAM};
     struct generate_fixture o = generate_open(path, NULL, 1, &options);
-    struct sp_grammar *g = NULL;
+    const struct sp_grammar *g = keep_schema(schema);
 
-    assert_ok(sp_grammar_of_schema(&g, schema, strlen(schema), NULL));
     for (int draft_len = 0; draft_len <= 15; draft_len += 5) {
         struct sp_result r = generate(o.session, &(struct request_options){g, draft_len, NULL});
         assert_string_equal(r.text, text);
@@ -528,37 +492,31 @@ TEST(jump_forward_drafts_determined_tokens)
         assert_true(r.grammar_accepted * 10 >= r.grammar_drafted * 7);
         assert_true(draft_len < 5 || r.n_rounds * 2 < r.n_ids);
     }
-    sp_grammar_close(g);
 }
 
 /* ignore_eos and simulated acceptance cannot be combined with a grammar. */
 TEST(refusals)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generate_fixture o = generate_open(path, NULL, 1, &options);
+    struct sp_session *session = keep_session(keep_package(path, NULL), NULL);
     struct sp_simulation simulation = {.acceptance = .5};
     struct sp_grammar *g = NULL;
     uint32_t prompt[] = {402};
-    struct sp_request request = {
-        .size = sizeof request, .prompt = prompt, .n_prompt = 1, .ignore_eos = true};
+    struct sp_request request = {ANSWER_TO(prompt, 1, 0), .ignore_eos = true};
     struct sp_result result = SP_RESULT_INIT;
-    struct sp_err err = {0};
 
     assert_ok(sp_grammar_of_json(&g, NULL));
     request.grammar = g;
-    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "ignore_eos cannot be combined with a grammar");
+    assert_fails_as(sp_session_generate(session, &request, &result, why), SP_E_USAGE,
+                    "ignore_eos cannot be combined with a grammar");
     request.ignore_eos = false;
     request.min_tokens = 1;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "min_tokens cannot be combined with a grammar");
+    assert_fails_as(sp_session_generate(session, &request, &result, why), SP_E_USAGE,
+                    "min_tokens cannot be combined with a grammar");
     request.min_tokens = 0;
     request.simulation = &simulation;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "acceptance is not simulated in a grammar");
+    assert_fails_as(sp_session_generate(session, &request, &result, why), SP_E_USAGE,
+                    "acceptance is not simulated in a grammar");
     sp_grammar_close(g);
 }
 

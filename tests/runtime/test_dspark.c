@@ -1,8 +1,9 @@
 /* Tests DSpark drafts: the effect of their heads on the rows of a block, by DeepSpec's formulas in
  * double precision, their confidences, also against golden values, and lossless drafting. */
-#include "format/family/config_parse.h"
-#include "format/pack_contents.h"
 #include "runtime/sampling/greedy_chooser.h"
+#include "tests/support/cache_digest.h"
+#include "tests/support/config_checks.h"
+#include "tests/support/create_files.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -57,10 +58,17 @@ static const char *handmade_file(const struct handmade_options *target,
 
 static struct generate_fixture open_f32(const char *path)
 {
-    struct sp_session_options options = {
-        .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200};
+    return generate_open(path, NULL, 1,
+                         &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                      .cache = SP_CACHE_F32,
+                                                      .n_context = 200});
+}
 
-    return generate_open(path, NULL, 1, &options);
+/* The draft for the varied target, both as stored. */
+static struct generate_fixture open_draft(const struct handmade_options *target,
+                                          const struct handmade_dspark *draft)
+{
+    return open_f32(handmade_file(target, draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
 
 /* ---- the rows of a block ---- */
@@ -84,15 +92,13 @@ static void observed_confidences(struct sp_session *session, double *out, size_t
     struct sp_drafting_controller batch;
     struct sp_draft_length draft_len;
     struct sp_proposal proposal = {.chooser = &greedy, .draft_len = &draft_len};
-    struct sp_err err = {0};
     size_t n = n_rows;
 
     sp_drafting_controller_init(&batch, n_rows, false);
     sp_draft_length_init(&draft_len, &batch);
     draft_len.n_asked = n_rows;
     sp_scheduler_acquire(s->scheduler);
-    if (sp_drafter_propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_drafter_propose(s->drafter, s->ids, s->n_cached, &n, &proposal, why));
     sp_scheduler_release(s->scheduler);
     assert_int_equal(n, n_rows);
     assert_int_equal(draft_len.n_made, n_rows);
@@ -205,8 +211,7 @@ static void check_formula(const struct handmade_dspark *how)
 {
     static struct heads heads;
     struct handmade_dspark bare = {.block_size = how->block_size};
-    struct generate_fixture plain =
-        open_f32(handmade_file(&varied, &bare, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generate_fixture plain = open_draft(&varied, &bare);
     struct generate_fixture o =
         open_f32(packed_file(checkpoints(&varied, how), SP_DTYPE_NONE, SP_DTYPE_NONE));
     size_t n = how->block_size;
@@ -282,38 +287,29 @@ TEST(rows_of_dflash)
         "\"target_layer_ids\": [0, 2, 4], \"mask_token_id\": 1599, \"markov_rank\": 0}";
     struct generate_fixture dflash =
         open_f32(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
-    struct generate_fixture o;
     uint32_t chosen[16];
-    float *want, *rows;
     size_t size;
-    char *weights;
+    char *weights = scratch_read(TESTDATA "/tiny/dflash/model.safetensors", &size);
 
-    scratch_folder();
-    weights = scratch_read(TESTDATA "/tiny/dflash/model.safetensors", &size);
     scratch_write("model.safetensors", weights, size);
     scratch_write("config.json", config, sizeof config - 1);
-    o = open_f32(packed_file(packed_modelfile(TESTDATA "/tiny/target", scratch_path("")),
-                             SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generate_fixture o = open_f32(packed_file(
+        packed_modelfile(TESTDATA "/tiny/target", scratch_path("")), SP_DTYPE_NONE, SP_DTYPE_NONE));
     scratch_remove();
-    want = draft_rows(dflash.session, prompt, N_GIVEN, chosen, 15);
-    rows = draft_rows(o.session, prompt, N_GIVEN, chosen, 16);
+    float *want = draft_rows(dflash.session, prompt, N_GIVEN, chosen, 15);
+    float *rows = draft_rows(o.session, prompt, N_GIVEN, chosen, 16);
     assert_memory_equal(rows + 1600, want, 15 * 1600 * sizeof *want);
 }
 
 static void golden_confidences(void **state)
 {
-    char path[512];
-    struct generate_fixture o;
-    struct sp_json *root;
-    const struct sp_json *cases;
-
     const char *folder = keep_format(SHARED "/oracle/drafts/%s", (const char *)*state);
-    snprintf(path, sizeof path, "%s/golden.json", folder);
-    if (!golden_exists(path)) skip();
-    root = golden_json(path);
-    snprintf(path, sizeof path, "%s/Modelfile", folder);
-    o = open_f32(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
-    cases = sp_json_get(root, "ids");
+    const struct sp_json *root = golden_json(keep_format("%s/golden.json", folder));
+
+    if (root == NULL) skip();
+    struct generate_fixture o =
+        open_f32(packed_file(keep_format("%s/Modelfile", folder), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    const struct sp_json *cases = sp_json_get(root, "ids");
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         const struct sp_json *want = sp_json_at(sp_json_get(root, "confidence"), i);
         uint32_t chosen[MAX_BLOCK];
@@ -336,20 +332,16 @@ TEST(embedding_tap)
     static const unsigned taps[] = {SP_TAP_EMBEDDING, 0, SP_TAP_FINAL};
     struct handmade_dspark draft = {.block_size = 2};
     struct generate_fixture o =
-        generate_open(handmade_file(&varied, &draft, SP_Q8, SP_DTYPE_NONE), NULL, 2,
-                      &(struct sp_session_options)SP_SESSION_OPTIONS_INIT);
+        generate_open(handmade_file(&varied, &draft, SP_Q8, SP_DTYPE_NONE), NULL, 2, NULL);
     struct sp_decoder_options options = {.n_positions = 64,
                                          .max_rows = 16,
                                          .max_logit_rows = 1,
                                          .cache_type = SP_CACHE_F16,
                                          .taps = taps,
                                          .n_taps = 3};
-    struct sp_decoder *decoder = NULL;
-    struct sp_err err = {0};
+    struct sp_decoder *decoder = keep_decoder(o.package, o.package->target, &options);
     float row[H];
 
-    if (sp_decoder_open(&decoder, o.package->target, &o.package->backend, &options, &err))
-        fail_msg("%s", err.text);
     sp_decoder_embed(decoder, o.package->target, prompt, N_GIVEN);
     sp_decoder_run(decoder, N_GIVEN, 0, N_GIVEN);
     for (size_t t = 0; t < N_GIVEN; t++) {
@@ -359,7 +351,6 @@ TEST(embedding_tap)
         assert_memory_equal(features, row, sizeof row);
         assert_memory_not_equal(features + H, row, sizeof row);
     }
-    sp_decoder_close(decoder);
 }
 
 /* ---- drafting ---- */
@@ -395,9 +386,9 @@ static size_t check_lossless(const char *path, int block, size_t place)
             options.rows_per_pass = n_threads == 1 ? 0 : 3;
             o = generate_open(path, (*k)->name, n_threads, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= block; draft_len++) {
-                struct sp_result r = SP_RESULT_INIT;
                 if (generate_threads(place + (size_t)(draft_len + 1)) != n_threads) continue;
-                r = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
+                struct sp_result r =
+                    generate_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
                 generate_assert_same(&r, &plain);
                 if (draft_len == block) assert_same_rounds(&r, &deep);
             }
@@ -428,15 +419,13 @@ TEST(lossless_handmade)
 
 static void lossless_oracle(void **state)
 {
-    struct generate_fixture o;
+    const char *path = keep_format(SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
-    const char *path = keep_format(SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
     if (!golden_exists(path)) skip();
     for (size_t i = 0; i < 2; i++) {
         const char *file = packed_file(path, i ? SP_Q4 : SP_DTYPE_NONE, i ? SP_Q8 : SP_DTYPE_NONE);
-        o = open_f32(file);
-        sp_package_describe(o.package, &info);
+        sp_package_describe(open_f32(file).package, &info);
         check_lossless(file, (int)info.max_draft_len, i);
     }
 }
@@ -484,8 +473,7 @@ TEST(always_right)
 {
     struct handmade_dspark draft = {
         .markov = "vanilla", .rank = 64, .block_size = 7, .repeats = true};
-    struct generate_fixture o =
-        open_f32(handmade_file(&steady, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generate_fixture o = open_draft(&steady, &draft);
 
     for (int draft_len = 1; draft_len <= 7; draft_len++) {
         size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
@@ -502,20 +490,18 @@ TEST(always_right)
 TEST(is_rolled_back)
 {
     struct handmade_dspark draft = {.markov = "rnn", .rank = 8, .block_size = 7};
-    struct generate_fixture used =
-        open_f32(handmade_file(&varied, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generate_fixture used = open_draft(&varied, &draft);
     uint32_t ids[N_GIVEN + N_TOKENS + 1], chosen[MAX_BLOCK];
     struct sp_result r = generate_run(used.session, prompt, N_GIVEN, N_TOKENS, 5, true);
     struct sp_session_options options = {
         .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200, .rows_per_pass = 5};
-    float *a, *b;
 
     memcpy(ids, prompt, sizeof prompt);
     memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
     ids[N_GIVEN + N_TOKENS] = 5;
     struct sp_session *fresh = keep_session(used.package, &options);
-    a = draft_rows(used.session, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
-    b = draft_rows(fresh, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
+    float *a = draft_rows(used.session, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
+    float *b = draft_rows(fresh, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
     assert_memory_equal(a, b, 7 * V * sizeof *a);
 }
 
@@ -535,18 +521,14 @@ TEST(stored_types)
 {
     struct handmade_dspark draft = {
         .markov = "gated", .rank = 32, .block_size = 3, .confidence = true};
-    const char *path = handmade_file(&varied, &draft, SP_Q4, SP_Q4);
-    struct sp_pack *pack = NULL;
-    struct sp_err err = {0};
+    const struct sp_pack *pack = create_open(handmade_file(&varied, &draft, SP_Q4, SP_Q4));
 
-    if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
     assert_int_equal(type_of(pack, "markov_head.markov_w2.weight"), SP_Q8);
     assert_int_equal(type_of(pack, "lm_head.weight"), SP_Q8);
     assert_int_equal(type_of(pack, "layers.0.mlp.up_proj.weight"), SP_Q4);
     assert_int_equal(type_of(pack, "markov_head.markov_w1.weight"), SP_F32);
     assert_int_equal(type_of(pack, "markov_head.gate_proj.weight"), SP_F32);
     assert_int_equal(type_of(pack, "confidence_head.proj.weight"), SP_F32);
-    sp_pack_close(pack);
 }
 
 TEST(pairing_record)
@@ -557,17 +539,13 @@ TEST(pairing_record)
         "\"markov_head_type\":\"gated\",\"confidence_head\":true,\"rope\":[{\"type\":\"default\","
         "\"theta\":1000000,\"factor\":1,\"rotated\":16}],\"target\":\"0000000000000001\","
         "\"draft\":\"0000000000000002\"}";
-    struct sp_config c;
-    size_t size;
-    const char *json = scratch_read(TESTDATA "/config/dspark_gated.json", &size);
     struct sp_text text;
 
-    assert_int_equal(sp_config_parse(&c, json, size, NULL, NULL), SP_OK);
-    assert_int_equal(sp_pairing_record_print(&text, &c, 1, 2, NULL), SP_OK);
+    assert_ok(
+        sp_pairing_record_print(&text, config_read_testdata("dspark_gated", NULL), 1, 2, why));
     assert_int_equal(text.size, sizeof want - 1);
     assert_memory_equal(text.at, want, text.size);
     free(text.at);
-    sp_config_release(&c);
 }
 
 CASES(golden_confidences, "dspark_vanilla", "dspark_gated", "dspark_rnn");

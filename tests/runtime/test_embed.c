@@ -2,9 +2,9 @@
  * passes, whichever kernels and however many threads compute them. */
 #include "format/json/json.h"
 #include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
-#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "runtime/session/session.h"
 
@@ -26,22 +26,18 @@ struct golden {
 static struct sp_package *open_model(const char *folder, enum sp_dtype type, const char *kernels,
                                      unsigned n_threads)
 {
-    struct sp_package_options options = {
-        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-
-    return keep_package(packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE), &options);
+    return keep_package_with(packed_alone(folder, type), kernels, n_threads);
 }
 
-static void encode(struct golden *g, const struct sp_json *one, struct sp_err *err)
+static void encode(struct golden *g, const struct sp_json *one)
 {
     size_t size, i = g->n++;
     uint32_t *ids = NULL;
     const char *text = sp_json_to_string(sp_json_get(one, "text"), &size);
     int64_t n = -1;
 
-    if (sp_package_encode_for_embedding(g->package, sp_json_get_text(one, "prompt"), text, size,
-                                        g->n_max, &ids, &g->texts[i].n, err))
-        fail_msg("%s", err->text);
+    assert_ok(sp_package_encode_for_embedding(g->package, sp_json_get_text(one, "prompt"), text,
+                                              size, g->n_max, &ids, &g->texts[i].n, why));
     assert_true(sp_json_to_i64(sp_json_get(one, "tokens"), &n));
     assert_int_equal(g->texts[i].n, n);
     g->texts[i].ids = keep(ids);
@@ -65,25 +61,20 @@ static size_t most_tokens(const struct sp_json *cases)
 static struct golden golden_open_with(const char *path, const char *name, bool complete,
                                       enum sp_dtype type, const char *kernels, unsigned n_threads)
 {
-    struct golden g = {0};
+    struct golden g = {
+        .package = open_model(path, type, kernels, n_threads),
+        .json = golden_json(keep_format(TESTDATA "/embeddings/%s/golden.json", name)),
+    };
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_err err = {0};
-    const struct sp_json *cases;
-    char *text;
-    size_t size;
+    const struct sp_json *cases = sp_json_get(g.json, "cases");
 
-    g.package = open_model(path, type, kernels, n_threads);
     sp_package_describe(g.package, &info);
     g.n_max = info.max_embedding_tokens;
-    const char *file = keep_format(TESTDATA "/embeddings/%s/golden.json", name);
-    text = scratch_read(file, &size);
-    g.json = keep_parsed(text, size, SP_JSON_STRICT);
-    cases = sp_json_get(g.json, "cases");
     assert_in_range(sp_json_len(cases), 1, MOST_CASES);
     if (!complete) g.n_max = most_tokens(cases);
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         const struct sp_json *one = sp_json_at(cases, i);
-        if (complete || sp_json_get_text(one, "prompt") == NULL) encode(&g, one, &err);
+        if (complete || sp_json_get_text(one, "prompt") == NULL) encode(&g, one);
     }
     return g;
 }
@@ -102,10 +93,9 @@ static float *embed(const struct golden *g, size_t first, size_t n, size_t n_dim
                                            .texts = g->texts + first,
                                            .n_texts = n,
                                            .n_dimensions = n_dimensions};
-    struct sp_err err = {0};
     float *rows = NULL;
 
-    if (sp_package_embed(g->package, &request, &rows, width, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_package_embed(g->package, &request, &rows, width, why));
     return keep(rows);
 }
 
@@ -153,10 +143,9 @@ static void equals_sentence_transformers(void **state)
 /* What llama.cpp's converter made of an encoder and its tokenizer. */
 static void gguf_equals_sentence_transformers(void **state)
 {
-    struct golden g;
-
     const char *path = keep_format(TESTDATA "/gguf/%s.gguf", (const char *)*state);
-    g = golden_open_with(path, *state, false, SP_DTYPE_NONE, NULL, 2);
+    struct golden g = golden_open_with(path, *state, false, SP_DTYPE_NONE, NULL, 2);
+
     assert_golden(&g, true);
 }
 
@@ -289,12 +278,10 @@ static void dimensions(void **state)
 static void check_refusal(const struct golden *g, const struct sp_embedding_request *request,
                           enum sp_status st, const char *message)
 {
-    struct sp_err err = {0};
     float *rows = NULL;
     size_t width;
 
-    assert_int_equal(sp_package_embed(g->package, request, &rows, &width, &err), st);
-    if (strstr(err.text, message) == NULL) fail_msg("%s", err.text);
+    assert_fails(sp_package_embed(g->package, request, &rows, &width, why), st, message);
     assert_null(rows);
 }
 
@@ -311,7 +298,6 @@ TEST(refusals)
     uint32_t ids[64] = {1, 2, 300};
     struct sp_embedding_text texts[2] = {{ids, 2}, {ids, 3}};
     struct sp_embedding_request q = {.size = sizeof q, .texts = texts, .n_texts = 2};
-    struct sp_err err = {0};
     uint32_t *encoded = NULL;
     size_t n;
 
@@ -329,10 +315,8 @@ TEST(refusals)
     q.pooling = SP_POOLING_OF_FILE;
     q.progress = stop;
     check_refusal(&g, &q, SP_E_CANCELLED, "interrupted");
-    assert_int_equal(
-        sp_package_encode_for_embedding(g.package, "other", "a", 1, 0, &encoded, &n, &err),
-        SP_E_USAGE);
-    assert_non_null(strstr(err.text, "has no prompt \"other\""));
+    assert_fails(sp_package_encode_for_embedding(g.package, "other", "a", 1, 0, &encoded, &n, why),
+                 SP_E_USAGE, "has no prompt \"other\"");
 }
 
 /* A language model embeds texts if it is told which states to pool. */
@@ -343,7 +327,6 @@ TEST(language_model)
     struct sp_embedding_text text = {ids, 4};
     struct sp_embedding_request q = {.size = sizeof q, .texts = &text, .n_texts = 1};
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_err err = {0};
     double square = 0;
     float *rows = NULL;
     size_t width;
@@ -352,7 +335,7 @@ TEST(language_model)
     assert_true(info.generates && info.pooling == SP_POOLING_OF_FILE);
     check_refusal(&g, &q, SP_E_UNSUPPORTED, "not an embedding model");
     q.pooling = SP_POOLING_MEAN;
-    assert_int_equal(sp_package_embed(g.package, &q, &rows, &width, &err), SP_OK);
+    assert_ok(sp_package_embed(g.package, &q, &rows, &width, why));
     assert_int_equal(width, info.n_embedding);
     for (size_t i = 0; i < width; i++)
         square += (double)rows[i] * (double)rows[i];
@@ -364,19 +347,14 @@ TEST(language_model)
 static void no_generation(void **state)
 {
     struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 1);
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct sp_request request = SP_REQUEST_INIT;
+    const struct sp_request request = {ANSWER_TO(g.texts[0].ids, g.texts[0].n, 0)};
     struct sp_result result = SP_RESULT_INIT;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_session *session = keep_session(g.package, &options);
-    struct sp_err err = {0};
 
     sp_package_describe(g.package, &info);
     assert_false(info.generates);
-    request.prompt = g.texts[0].ids;
-    request.n_prompt = g.texts[0].n;
-    assert_int_equal(sp_session_generate(session, &request, &result, &err), SP_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "makes embeddings and does not generate"));
+    assert_fails(sp_session_generate(keep_session(g.package, NULL), &request, &result, why),
+                 SP_E_UNSUPPORTED, "makes embeddings and does not generate");
 }
 
 CASES(equals_sentence_transformers, "qwen3", "gemma3", "llama", "modernbert", "eurobert",

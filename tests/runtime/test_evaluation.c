@@ -17,21 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct sp_package *open_with(const char *path, const char *kernels, unsigned n_threads)
-{
-    struct sp_package_options options = {
-        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-
-    return keep_package(path, &options);
-}
-
 static struct sp_evaluation evaluate(struct sp_package *package,
                                      const struct sp_evaluation_request *request)
 {
     struct sp_evaluation out = SP_EVALUATION_INIT;
-    struct sp_err err = {0};
 
-    if (sp_package_evaluate(package, request, &out, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_package_evaluate(package, request, &out, why));
     return out;
 }
 
@@ -140,8 +131,7 @@ static struct sp_package *open_golden(const char *name, struct sp_json **golden)
                                    tiny ? name + 5 : folder);
     if (!golden_exists(path)) return NULL;
     *golden = golden_json(path);
-    return open_with(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE),
-                     NULL, 0);
+    return keep_package(packed_alone(folder, SP_DTYPE_NONE), NULL);
 }
 
 static void flatten(double out[N_FIGURES], const struct sp_evaluation *e)
@@ -173,12 +163,11 @@ TEST(goldens)
             const uint64_t *want = numbers + (k * N_PROMPTS + prompt) * (3 + N_FIGURES);
             struct sp_evaluation_request request = {
                 .size = sizeof request, .reference = reference, .cache = SP_CACHE_F32};
-            struct sp_evaluation e = SP_EVALUATION_INIT;
             double got[N_FIGURES], value;
             request.ids =
                 golden_ids(sp_json_at(sp_json_get(golden, "prompts"), prompt), &request.n);
             assert_true(want[0] == k && want[1] == prompt);
-            e = evaluate(package, &request);
+            struct sp_evaluation e = evaluate(package, &request);
             assert_int_equal(e.n_windows, 1);
             assert_int_equal(e.first_scored, 1);
             assert_int_equal(e.n_scored, want[2]);
@@ -275,12 +264,10 @@ static void check_windows(struct sp_package *package, size_t n_lead)
                                                 .n_window = window,
                                                 .stride = stride,
                                                 .cache = SP_CACHE_F32};
-        struct sp_evaluation e = SP_EVALUATION_INIT;
-        double loss;
         if (window <= n_lead || stride > window - n_lead) continue; /* no space for text */
-        e = evaluate(package, &request);
+        struct sp_evaluation e = evaluate(package, &request);
         if (stride == 0) stride = (window - n_lead + 1) / 2;
-        loss = plain_loss(package, ids, n, n_lead, window, stride, &n_windows);
+        double loss = plain_loss(package, ids, n, n_lead, window, stride, &n_windows);
         assert_int_equal(e.n_lead, n_lead);
         assert_int_equal(e.first_scored, n_lead ? n_lead : 1);
         assert_int_equal(e.first_scored + e.n_scored, n);
@@ -299,24 +286,20 @@ static const char *variant(const char *name, const char *from, const char *to)
     static const char *const files[] = {"config.json", "generation_config.json",
                                         "model.safetensors"};
     const char *folder = scratch_path(name);
-    char copy[600];
-    char *text, *at, *changed;
     size_t size;
 
     assert_int_equal(mkdir(folder, 0777), 0);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *source = keep_format(TESTDATA "/tiny/target/%s", files[i]);
-        snprintf(copy, sizeof copy, "%s/%s", folder, files[i]);
-        assert_int_equal(symlink(source, copy), 0);
-    }
-    text = scratch_read(TESTDATA "/tiny/target/tokenizer.json", &size);
-    at = strstr(text, from);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        assert_int_equal(symlink(keep_format(TESTDATA "/tiny/target/%s", files[i]),
+                                 keep_format("%s/%s", folder, files[i])),
+                         0);
+    char *text = scratch_read(TESTDATA "/tiny/target/tokenizer.json", &size);
+    const char *at = strstr(text, from);
     assert_non_null(at);
-    changed = keep(malloc(size + strlen(to) + 1));
+    char *changed = keep(malloc(size + strlen(to) + 1));
     size = (size_t)sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    snprintf(copy, sizeof copy, "%s/tokenizer.json", name);
-    scratch_write(copy, changed, size);
-    return packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    scratch_write(keep_format("%s/tokenizer.json", name), changed, size);
+    return packed_alone(folder, SP_DTYPE_NONE);
 }
 
 static const char plain_template[] =
@@ -336,11 +319,14 @@ static const char *tiny_pair(enum sp_dtype target)
     return packed_file(TESTDATA "/tiny/Modelfile", target, SP_DTYPE_NONE);
 }
 
+static struct sp_package *open_pair(enum sp_dtype target)
+{
+    return keep_package(tiny_pair(target), NULL);
+}
+
 TEST(windows)
 {
-    struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
-
-    check_windows(package, 0);
+    check_windows(open_pair(SP_DTYPE_NONE), 0);
 }
 
 /* The tokens that the post-processor puts in front of a text lead every window and are not scored.
@@ -348,19 +334,18 @@ TEST(windows)
 TEST(windows_with_a_lead)
 {
     struct sp_package *package =
-        open_with(variant("lead", plain_template, leading_template), NULL, 0);
+        keep_package(variant("lead", plain_template, leading_template), NULL);
     size_t n;
     uint32_t *ids = story_ids(package, &n);
     struct sp_evaluation_request request = {.size = sizeof request, .ids = ids + 1, .n = n - 1};
     struct sp_evaluation_request narrow = {
         .size = sizeof narrow, .ids = ids, .n = n, .n_window = 2};
     struct sp_evaluation e = SP_EVALUATION_INIT;
-    struct sp_err err = {0};
 
     assert_true(ids[0] == 1596 && ids[1] == 1597);
     check_windows(package, 2);
-    assert_int_equal(sp_package_evaluate(package, &narrow, &e, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "context of 2 tokens: expected at least 3");
+    assert_fails_as(sp_package_evaluate(package, &narrow, &e, why), SP_E_USAGE,
+                    "context of 2 tokens: expected at least 3");
     narrow.n_window = 3;
     narrow.cache = SP_CACHE_F32;
     e = evaluate(package, &narrow);
@@ -395,10 +380,11 @@ TEST(same_figures_with_all_kernels_and_threads)
         if (!sp_kernels_supported(*k)) continue;
         /* Scalar kernels are slow, so one number of threads is tested. */
         for (unsigned threads = 1; threads <= (*k == &sp_kernels_ref ? 1 : 2); threads++) {
-            struct sp_package *package = open_with(path, (*k)->name, threads), *reference;
-            reference = open_with(exact, (*k)->name, threads);
+            struct sp_package *package = keep_package_with(path, (*k)->name, threads);
             struct sp_evaluation_request request = {
-                .size = sizeof request, .n_window = 40, .reference = reference};
+                .size = sizeof request,
+                .n_window = 40,
+                .reference = keep_package_with(exact, (*k)->name, threads)};
             struct sp_draft_eval_request try = {
                 .size = sizeof try, .n_places = 2, .n_predict = 6, .draft_len = 7};
             request.ids = try.ids = story_ids(package, &request.n);
@@ -421,13 +407,12 @@ TEST(same_figures_with_all_kernels_and_threads)
 
 TEST(self_comparison_loses_nothing)
 {
-    struct sp_package *package = open_with(tiny_pair(SP_Q8), NULL, 0);
+    struct sp_package *package = open_pair(SP_Q8);
     struct sp_evaluation_request request = {
         .size = sizeof request, .reference = package, .n_window = 50};
-    struct sp_evaluation e = SP_EVALUATION_INIT;
 
     request.ids = story_ids(package, &request.n);
-    e = evaluate(package, &request);
+    struct sp_evaluation e = evaluate(package, &request);
     assert_true(e.divergence.mean == 0 && e.divergence_max == 0 && e.divergence.error == 0);
     assert_true(e.agreement.mean == 1 && e.loss_change.mean == 0 && e.prob_change_rms == 0);
     assert_true(e.reference_loss.mean == e.loss.mean);
@@ -449,11 +434,12 @@ static void keep_block(void *context, const struct sp_evaluation_block *block)
 /* The sums over the first blocks equal those of a text that ends where they end. */
 TEST(blocks_of_positions)
 {
-    struct sp_package *package = open_with(tiny_pair(SP_Q4), NULL, 0);
-    struct sp_package *exact = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
+    struct sp_package *package = open_pair(SP_Q4);
     struct blocks blocks = {.n = 0};
-    struct sp_evaluation_request request = {
-        .size = sizeof request, .reference = exact, .context = &blocks, .block = keep_block};
+    struct sp_evaluation_request request = {.size = sizeof request,
+                                            .reference = open_pair(SP_DTYPE_NONE),
+                                            .context = &blocks,
+                                            .block = keep_block};
     uint32_t *ids = story_ids(package, &request.n);
     struct sp_evaluation e;
     size_t n_sums = 0;
@@ -500,56 +486,37 @@ static int stop_at_once(void *context, size_t done, size_t total)
 TEST(refusals)
 {
     static const uint32_t ids[] = {582, 580, 258, 421}, wild[] = {582, 1600};
-    struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0), *other;
-    struct sp_evaluation e = SP_EVALUATION_INIT;
-    const struct {
-        struct sp_evaluation_request request;
-        enum sp_status status;
+    static const struct {
+        const uint32_t *ids;
+        size_t n, n_window, stride;
         const char *sentence;
     } cases[] = {
-        {{.size = sizeof(struct sp_evaluation_request), .ids = wild, .n = 2},
-         SP_E_USAGE,
-         "token ID 1600: the vocabulary has 1600 tokens"},
-        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 0},
-         SP_E_USAGE,
-         "0 tokens: there is nothing to predict"},
-        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 1},
-         SP_E_USAGE,
-         "1 token: there is nothing to predict"},
-        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 4, .n_window = 2049},
-         SP_E_USAGE,
-         "context of 2049 tokens: the model's maximum is 2048"},
-        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 4, .n_window = 1},
-         SP_E_USAGE,
-         "context of 1 tokens: expected at least 2"},
-        {{.size = sizeof(struct sp_evaluation_request),
-          .ids = ids,
-          .n = 4,
-          .n_window = 8,
-          .stride = 8},
-         SP_E_USAGE,
-         "stride of 8 tokens: expected at most 7"},
-        {{.size = sizeof(struct sp_evaluation_request),
-          .ids = ids,
-          .n = 4,
-          .progress = stop_at_once},
-         SP_E_CANCELLED,
-         "interrupted"},
+        {wild, 2, 0, 0, "token ID 1600: the vocabulary has 1600 tokens"},
+        {ids, 0, 0, 0, "0 tokens: there is nothing to predict"},
+        {ids, 1, 0, 0, "1 token: there is nothing to predict"},
+        {ids, 4, 2049, 0, "context of 2049 tokens: the model's maximum is 2048"},
+        {ids, 4, 1, 0, "context of 1 tokens: expected at least 2"},
+        {ids, 4, 8, 8, "stride of 8 tokens: expected at most 7"},
     };
+    struct sp_package *package = open_pair(SP_DTYPE_NONE);
+    struct sp_evaluation e = SP_EVALUATION_INIT;
+    struct sp_evaluation_request request = {.size = sizeof request};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_err err = {0};
-        assert_int_equal(sp_package_evaluate(package, &cases[i].request, &e, &err),
-                         cases[i].status);
-        assert_string_equal(err.text, cases[i].sentence);
+        request.ids = cases[i].ids;
+        request.n = cases[i].n;
+        request.n_window = cases[i].n_window;
+        request.stride = cases[i].stride;
+        assert_fails_as(sp_package_evaluate(package, &request, &e, why), SP_E_USAGE,
+                        cases[i].sentence);
     }
-    struct sp_evaluation_request request = {.size = sizeof request, .ids = ids, .n = 4};
-    struct sp_err err = {0};
-    other = open_with(variant("renamed", "<|im_end|>", "<|im_stop|>"), NULL, 0);
-    request.reference = other;
-    assert_int_equal(sp_package_evaluate(package, &request, &e, &err), SP_E_INPUT);
-    assert_string_equal(err.text,
-                        "token 1598 is \"<|im_end|>\", the reference's is \"<|im_stop|>\"");
+    request = (struct sp_evaluation_request){
+        .size = sizeof request, .ids = ids, .n = 4, .progress = stop_at_once};
+    assert_fails_as(sp_package_evaluate(package, &request, &e, why), SP_E_CANCELLED, "interrupted");
+    request.progress = NULL;
+    request.reference = keep_package(variant("renamed", "<|im_end|>", "<|im_stop|>"), NULL);
+    assert_fails_as(sp_package_evaluate(package, &request, &e, why), SP_E_INPUT,
+                    "token 1598 is \"<|im_end|>\", the reference's is \"<|im_stop|>\"");
 }
 
 /* ---- drafts -----------------------------------------------------------------------------------
@@ -584,7 +551,7 @@ static void add_place(struct sp_draft_eval *out, struct sp_session *session, con
 static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_predict)
 {
     struct sp_package *package =
-        open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
+        keep_package(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
     struct sp_draft_eval_request request = {.size = sizeof request,
                                             .n_places = 5,
                                             .n_predict = n_predict,
@@ -629,27 +596,21 @@ TEST(bytes_that_drafts_read)
 
     for (size_t i = 0; i < 2; i++) {
         const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_DTYPE_NONE);
-        struct sp_package *package = open_with(path, NULL, 0);
-        struct sp_session *session = NULL, *plain = NULL;
-        struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-        const struct sp_pack_tensor *head;
-        uint64_t size = 0, one;
-        session = keep_session(package, &options);
-        one = sp_session_read_size(session, 0, 0);
+        struct sp_package *package = keep_package(path, NULL);
+        struct sp_session *session = keep_session(package, NULL);
+        struct sp_session_options plain = {.size = sizeof plain, .draft_by = SP_DRAFT_BY_NOTHING};
+        uint64_t size = 0, one = sp_session_read_size(session, 0, 0);
         for (size_t k = 0; k < sp_pack_n_tensors(package->pack); k++) {
             const struct sp_pack_tensor *t = sp_pack_tensor(package->pack, k);
             if (t->part == SP_PART_DRAFT) size += t->size;
         }
         if (i == 1) { /* tied: its embedding is the target's output matrix */
-            head = sp_pack_find(package->pack, SP_PART_TARGET, "embed_tokens.weight");
             assert_null(sp_pack_find(package->pack, SP_PART_TARGET, "lm_head.weight"));
-            size += head->size;
+            size += sp_pack_find(package->pack, SP_PART_TARGET, "embed_tokens.weight")->size;
         }
         assert_int_equal(sp_session_read_size(session, 0, 1) - one, size);
         assert_int_equal(sp_session_read_size(session, 0, 3) - one, i == 0 ? 3 * size : size);
-        options.draft_by = SP_DRAFT_BY_NOTHING;
-        plain = keep_session(package, &options);
-        assert_int_equal(sp_session_read_size(plain, 0, 1), one);
+        assert_int_equal(sp_session_read_size(keep_session(package, &plain), 0, 1), one);
     }
 }
 
@@ -658,7 +619,7 @@ TEST(bytes_that_drafts_read)
 TEST(draft_evals_at_limits)
 {
     static const uint32_t ids[] = {582, 580, 258};
-    struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
+    struct sp_package *package = open_pair(SP_DTYPE_NONE);
     struct sp_session_options options = {.size = sizeof options, .n_context = 6};
     struct sp_draft_eval_request request = {.size = sizeof request,
                                             .ids = ids,
@@ -667,7 +628,6 @@ TEST(draft_evals_at_limits)
                                             .n_predict = 32,
                                             .draft_len = SP_DRAFT_LENGTH_AUTO};
     struct sp_draft_eval out = SP_DRAFT_EVAL_INIT;
-    struct sp_err err = {0};
 
     struct sp_session *session = keep_session(package, &options);
     assert_ok(sp_session_eval_draft(session, &request, &out, NULL));
@@ -675,18 +635,12 @@ TEST(draft_evals_at_limits)
     assert_true(out.n_tokens <= 3 * 6);
     sp_draft_eval_release(&out);
     request.progress = stop_at_once;
-    assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_CANCELLED);
+    assert_fails(sp_session_eval_draft(session, &request, &out, why), SP_E_CANCELLED, "");
     options.draft_by = SP_DRAFT_BY_NOTHING;
-    memset(&err, 0, sizeof err);
     session = keep_session(package, &options);
-    assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "the file has no draft");
+    assert_fails_as(sp_session_eval_draft(session, &request, &out, why), SP_E_USAGE,
+                    "the file has no draft");
 }
 
-static int finish(void **state)
-{
-    scratch_remove();
-    return packed_teardown(state);
-}
-
-GROUP_FIXTURE(packed_setup, finish);
+GROUP_FIXTURE(packed_setup, packed_teardown);
+TEST_FIXTURE(NULL, scratch_teardown);

@@ -15,12 +15,10 @@ static struct sp_result answer(const char *path, const char *kernels, unsigned n
 {
     uint32_t prompt[MOST_GIVEN];
     struct generate_fixture g = generate_open(path, kernels, n_threads, options);
-    struct sp_result result = SP_RESULT_INIT;
 
     for (uint32_t i = 0; i < n_prompt; i++)
         prompt[i] = 5 + i * 7 % 60;
-    result = generate_run(g.session, prompt, n_prompt, n_tokens, draft_len, true);
-    return result;
+    return generate_run(g.session, prompt, n_prompt, n_tokens, draft_len, true);
 }
 
 static struct sp_result generate(const char *path, const char *kernels, unsigned n_threads,
@@ -51,44 +49,38 @@ static void check_pair(const char *path, enum sp_cache_type cache)
 
 /* Adds scalar kernels, which are slow. One file per family suffices, since test_kernels and
  * test_attention compare every type of weights and caches with them. */
-static void check_scalar(const char *path, enum sp_cache_type cache)
+static void check_with_scalar(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
 
+    check_pair(path, cache);
     assert_same_response(generate(path, "scalar", 1, cache, 7, 3), &plain);
 }
 
 static void self_drafted(void **state)
 {
-    const char *path;
-
     const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
+
     if (!golden_exists(folder)) skip();
     check_pair(packed_file(packed_modelfile(folder, folder), SP_DTYPE_NONE, SP_Q8), SP_CACHE_F16);
-    path = packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
-    check_pair(path, SP_CACHE_F32);
-    check_scalar(path, SP_CACHE_F32);
+    check_with_scalar(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
 }
 
 /* Drafts of testdata/families: a block draft of LFM2, and the built-in head of Qwen3-Next. */
 static void family_draft(void **state)
 {
-    const char *path;
-
     const char *modelfile = keep_format(TESTDATA "/families/%s/Modelfile", (const char *)*state);
+
     check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
-    path = packed_file(modelfile, SP_Q4, SP_Q8);
-    check_pair(path, SP_CACHE_F32);
-    check_scalar(path, SP_CACHE_F32);
+    check_with_scalar(packed_file(modelfile, SP_Q4, SP_Q8), SP_CACHE_F32);
 }
 
 /* The length of a long prompt that leaves room for an answer of 8 tokens. */
 static size_t longest_prompt(const char *path)
 {
-    struct sp_session_options options = {.size = sizeof options};
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
-    sp_package_describe(generate_open(path, NULL, 1, &options).package, &info);
+    sp_package_describe(keep_package(path, NULL), &info);
     return info.max_positions < 158 ? info.max_positions - 8 : 150;
 }
 
@@ -96,35 +88,29 @@ static size_t longest_prompt(const char *path)
 static void check_family(const char *folder)
 {
     struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
-    struct sp_result single = SP_RESULT_INIT;
-    const char *path;
-    size_t n;
 
     print_message("%s\n", folder);
     check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
-    path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
-    check_pair(path, SP_CACHE_F16);
-    check_scalar(path, SP_CACHE_F16);
-    n = longest_prompt(path);
-    single = answer(path, NULL, 1, &options, n, 8, PLAIN);
+    const char *path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
+    check_with_scalar(path, SP_CACHE_F16);
+    size_t n = longest_prompt(path);
+    struct sp_result single = answer(path, NULL, 1, &options, n, 8, PLAIN);
     for (options.rows_per_pass = 2; options.rows_per_pass < n; options.rows_per_pass *= 8)
         assert_same_response(answer(path, NULL, 1, &options, n, 8, PLAIN), &single);
 }
 
 TEST(families)
 {
-    for (const char *const *name = golden_families(); *name; name++) {
-        const char *folder = keep_format(TESTDATA "/families/%s", *name);
-        check_family(folder);
-    }
+    for (const char *const *name = golden_families(); *name; name++)
+        check_family(keep_format(TESTDATA "/families/%s", *name));
 }
 
 TEST(newer_families)
 {
     for (const char *const *name = golden_newer(); *name; name++) {
         const char *folder = keep_format(SHARED "/oracle/newer/%s", *name);
-        const char *golden = keep_format("%s/golden.json", folder);
-        if (golden_exists(golden) && packed_is_supported(folder)) check_family(folder);
+        if (golden_exists(keep_format("%s/golden.json", folder)) && packed_is_supported(folder))
+            check_family(folder);
     }
 }
 
@@ -134,13 +120,11 @@ static void long_prompt(void **state)
 {
     static const size_t rows_per_pass[] = {0, 3, 40, 200, 300};
     struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
-    struct sp_result single = SP_RESULT_INIT;
-    const char *path;
-
     const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
+
     if (!golden_exists(folder)) skip();
-    path = packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE);
-    single = answer(path, NULL, 1, &options, MOST_GIVEN, 8, PLAIN);
+    const char *path = packed_alone(folder, SP_Q4);
+    struct sp_result single = answer(path, NULL, 1, &options, MOST_GIVEN, 8, PLAIN);
     assert_int_equal(single.n_ids, 8);
     for (size_t i = 0; i < sizeof rows_per_pass / sizeof *rows_per_pass; i++) {
         options.rows_per_pass = rows_per_pass[i];
@@ -152,13 +136,10 @@ static void long_prompt(void **state)
 /* A draft with random weights made for its target, so that it is hardly ever accepted. */
 static void random_draft(void **state)
 {
-    const char *path;
-
     const char *modelfile = keep_format(SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
+
     if (!golden_exists(modelfile)) skip();
-    path = packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE);
-    check_pair(path, SP_CACHE_F16);
-    check_scalar(path, SP_CACHE_F16);
+    check_with_scalar(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
 }
 
 CASES(family_draft, "glm4_moe", "glm4_moe_lite", "deepseek_v3", "deepseek_v32_head", "hy_v3",

@@ -3,37 +3,13 @@
 #include "format/base/unicode.h"
 #include "runtime/grammar/grammar_sequence.h"
 #include "runtime/grammar/grammar_matcher.h"
+#include "tests/support/grammar_checks.h"
+#include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-struct open_grammar {
-    struct sp_grammar *g;
-    struct sp_grammar_matcher *a;
-};
-
-static struct open_grammar gbnf(const char *text)
+static struct sp_grammar_matcher *gbnf(const char *text)
 {
-    struct open_grammar o = {0};
-    struct sp_err err = {0};
-
-    if (sp_grammar_of_gbnf(&o.g, text, strlen(text), &err) ||
-        sp_grammar_matcher_open(&o.a, o.g, &err))
-        fail_msg("%s: %s", text, err.text);
-    return o;
-}
-
-static void close_grammar(struct open_grammar *o)
-{
-    sp_grammar_matcher_close(o->a);
-    sp_grammar_close(o->g);
-}
-
-static bool accepts(const struct open_grammar *o, const char *text, size_t len)
-{
-    struct sp_err err = {0};
-    uint32_t state = SP_STATE_START;
-
-    if (sp_grammar_matcher_read(o->a, &state, text, len, &err)) fail_msg("%s", err.text);
-    return sp_grammar_matcher_may_end(o->a, state);
+    return keep_matcher(keep_gbnf(text));
 }
 
 /* ---- characters -------------------------------------------------------------------------------
@@ -58,21 +34,17 @@ TEST(characters)
     };
 
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
-        struct open_grammar o = {0};
-        uint32_t root;
-        assert_ok(sp_grammar_new(&o.g, NULL));
-        root = sp_grammar_chars(o.g, sets[k],
-                                sets[k][1].first == 1   ? 1
-                                : sets[k][2].first == 1 ? 2
-                                                        : 3,
-                                SP_GRAMMAR_END);
-        assert_ok(sp_grammar_finish(o.g, root, NULL));
-        assert_ok(sp_grammar_matcher_open(&o.a, o.g, NULL));
+        size_t n = sets[k][1].first == 1 ? 1 : sets[k][2].first == 1 ? 2 : 3, n_kept = kept_count();
+        struct sp_grammar *g = NULL;
+        assert_ok(sp_grammar_new(&g, NULL));
+        assert_ok(sp_grammar_finish(g, sp_grammar_chars(g, sets[k], n, SP_GRAMMAR_END), NULL));
+        struct sp_grammar_matcher *a = keep_matcher(g);
         for (uint32_t c = 0; c <= 0x10FFFF; c++) {
             char bytes[SP_UTF8_MAX];
             size_t len = sp_utf8_put(bytes, c);
             bool wanted = is_in(c, sets[k], 3) && (c < 0xD800 || c > 0xDFFF);
-            if (accepts(&o, bytes, len) != wanted) fail_msg("set %zu: U+%04X", k, (unsigned)c);
+            if (matcher_allows(a, bytes, len) != wanted)
+                fail_msg("set %zu: U+%04X", k, (unsigned)c);
         }
         /* Invalid UTF-8: stray and missing continuation bytes, overlong forms, and values above
          * U+10FFFF. */
@@ -81,11 +53,12 @@ TEST(characters)
                 for (size_t len = 1; len <= 4; len++) {
                     char bytes[4] = {(char)lead, (char)second, (char)0x80, (char)0xBF};
                     size_t valid = sp_utf8_valid(bytes, len);
-                    if (valid < len) assert_false(accepts(&o, bytes, len));
+                    if (valid < len) assert_false(matcher_allows(a, bytes, len));
                 }
             }
         }
-        close_grammar(&o);
+        kept_release(n_kept);
+        sp_grammar_close(g);
     }
 }
 
@@ -130,12 +103,11 @@ TEST(notation)
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct open_grammar o = gbnf(all[i].grammar);
+        const struct sp_grammar *g = keep_gbnf(all[i].grammar);
         for (const char *const *t = all[i].allowed; *t; t++)
-            if (!accepts(&o, *t, strlen(*t))) fail_msg("%s: \"%s\"", all[i].grammar, *t);
+            if (!grammar_allows(g, *t)) fail_msg("%s: \"%s\"", all[i].grammar, *t);
         for (const char *const *t = all[i].forbidden; *t; t++)
-            if (accepts(&o, *t, strlen(*t))) fail_msg("%s: \"%s\"", all[i].grammar, *t);
-        close_grammar(&o);
+            if (grammar_allows(g, *t)) fail_msg("%s: \"%s\"", all[i].grammar, *t);
     }
 }
 
@@ -174,10 +146,8 @@ TEST(invalid_grammars)
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct sp_grammar *g = NULL;
-        struct sp_err err = {0};
-        enum sp_status st = sp_grammar_of_gbnf(&g, all[i].text, strlen(all[i].text), &err);
-        if (st != all[i].status || strcmp(err.text, all[i].sentence))
-            fail_msg("%s: %d %s", all[i].text, st, err.text);
+        assert_fails_as(sp_grammar_of_gbnf(&g, all[i].text, strlen(all[i].text), why),
+                        all[i].status, all[i].sentence);
         assert_null(g);
     }
 }
@@ -188,32 +158,31 @@ TEST(invalid_grammars)
 /* A loop returns to its own state, whatever was read, so a matcher has few states. */
 TEST(loops_return_to_their_state)
 {
-    struct open_grammar o =
+    struct sp_grammar_matcher *a =
         gbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [0-9]+ | root");
     uint32_t at = SP_STATE_START, inside;
 
-    assert_ok(sp_grammar_matcher_read(o.a, &at, "[1,2", 4, NULL));
+    assert_ok(sp_grammar_matcher_read(a, &at, "[1,2", 4, NULL));
     inside = at;
     for (int i = 0; i < 1000; i++)
-        assert_ok(sp_grammar_matcher_read(o.a, &at, "23,4", 4, NULL));
+        assert_ok(sp_grammar_matcher_read(a, &at, "23,4", 4, NULL));
     assert_int_equal(at, inside);
-    assert_true(sp_grammar_matcher_n_states(o.a) < 10);
+    assert_true(sp_grammar_matcher_n_states(a) < 10);
     /* A deeply nested text returns to the initial state. */
     for (int i = 0; i < 5000; i++)
-        assert_ok(sp_grammar_matcher_read(o.a, &at, ",[7", 3, NULL));
+        assert_ok(sp_grammar_matcher_read(a, &at, ",[7", 3, NULL));
     for (int i = 0; i < 5000; i++)
-        assert_ok(sp_grammar_matcher_read(o.a, &at, "]", 1, NULL));
-    assert_false(sp_grammar_matcher_may_end(o.a, at));
-    assert_ok(sp_grammar_matcher_read(o.a, &at, "]", 1, NULL));
-    assert_true(sp_grammar_matcher_may_end(o.a, at));
-    assert_ok(sp_grammar_matcher_forget(o.a, NULL));
-    assert_true(accepts(&o, "[1,[2,3]]", 9));
-    close_grammar(&o);
+        assert_ok(sp_grammar_matcher_read(a, &at, "]", 1, NULL));
+    assert_false(sp_grammar_matcher_may_end(a, at));
+    assert_ok(sp_grammar_matcher_read(a, &at, "]", 1, NULL));
+    assert_true(sp_grammar_matcher_may_end(a, at));
+    assert_ok(sp_grammar_matcher_forget(a, NULL));
+    assert_true(matcher_allows(a, "[1,[2,3]]", 9));
 }
 
 TEST(grammar_draft)
 {
-    struct open_grammar o = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
+    struct sp_grammar_matcher *a = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
     static const char *const before[] = {"", "a", "ab", "abc", "abd\xC3", "abc\xC3\xA9"};
     static const int wanted[] = {'a', 'b', -1, 0xC3, 0xA9, -1};
 
@@ -221,43 +190,35 @@ TEST(grammar_draft)
         uint32_t at = SP_STATE_START;
         struct sp_byte_set bytes;
         size_t n;
-        assert_ok(sp_grammar_matcher_read(o.a, &at, before[i], strlen(before[i]), NULL));
-        assert_ok(sp_grammar_matcher_bytes(o.a, at, &bytes, &n, 9, NULL));
+        assert_ok(sp_grammar_matcher_read(a, &at, before[i], strlen(before[i]), NULL));
+        assert_ok(sp_grammar_matcher_bytes(a, at, &bytes, &n, 9, NULL));
         assert_int_equal(n, wanted[i] >= 0 ? 1 : i == 2 ? 2 : 1);
         if (wanted[i] >= 0) assert_true(sp_byte_set_has(&bytes, (uint8_t)wanted[i]));
     }
-    close_grammar(&o);
 }
 
 /* Repetitions are counted, not expanded. Ambiguity is limited, with an error message. */
 TEST(limits)
 {
-    struct open_grammar many = gbnf("root ::= [a-z]{100000,2000000}");
-    struct open_grammar twice =
+    struct sp_grammar_matcher *many = gbnf("root ::= [a-z]{100000,2000000}");
+    struct sp_grammar_matcher *twice =
         gbnf("root ::= (a | b)*\na ::= \"x\" a | \"x\"\nb ::= \"x\" b \"x\" | \"x\"");
-    struct sp_grammar *g = NULL;
     struct sp_grammar_matcher *a = NULL;
-    struct sp_err err = {0};
     char text[4096], *at = text;
     uint32_t reached = SP_STATE_START;
 
     for (int i = 0; i < 99999; i++)
-        assert_ok(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err));
-    assert_false(sp_grammar_matcher_may_end(many.a, reached));
-    assert_ok(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err));
-    assert_true(sp_grammar_matcher_may_end(many.a, reached));
-    close_grammar(&many);
-    assert_true(accepts(&twice, "xxxx", 4));
-    close_grammar(&twice);
+        assert_ok(sp_grammar_matcher_read(many, &reached, "q", 1, why));
+    assert_false(sp_grammar_matcher_may_end(many, reached));
+    assert_ok(sp_grammar_matcher_read(many, &reached, "q", 1, why));
+    assert_true(sp_grammar_matcher_may_end(many, reached));
+    assert_true(matcher_allows(twice, "xxxx", 4));
 
     /* 2^20 ambiguous derivations of the beginning. */
     at += sprintf(at, "root ::= r0\n");
     for (int i = 0; i < 20; i++)
         at += sprintf(at, "r%d ::= r%d \"a\" | r%d \"b\"\n", i, i + 1, i + 1);
     sprintf(at, "r20 ::= \"x\"\n");
-    assert_ok(sp_grammar_of_gbnf(&g, text, strlen(text), &err));
-    assert_int_equal(sp_grammar_matcher_open(&a, g, &err), SP_E_INPUT);
-    assert_string_equal(err.text,
-                        "the grammar is too ambiguous: it can begin in more than 4096 ways");
-    sp_grammar_close(g);
+    assert_fails_as(sp_grammar_matcher_open(&a, keep_gbnf(text), why), SP_E_INPUT,
+                    "the grammar is too ambiguous: it can begin in more than 4096 ways");
 }

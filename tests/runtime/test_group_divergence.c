@@ -33,30 +33,31 @@ static void fill_ids(uint32_t n_vocab)
 static struct sp_package *open_model(const char *from, enum sp_dtype dtype, const char *kernels,
                                      unsigned n_threads)
 {
-    const char *file = create_path("model.bin");
-    struct sp_package_options options = {
-        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
+    const char *file = create_path("model.bin"), *line = keep_format("FROM @/%s\n", from);
 
-    const char *line = keep_format("FROM @/%s\n", from);
     create_pack(create_modelfile(line), file, dtype, SP_DTYPE_NONE, 2);
-    return keep_package(file, &options);
+    return keep_package_with(file, kernels, n_threads);
 }
 
+static void close_divergence(void *d)
+{
+    sp_group_divergence_close(d);
+}
+
+/* Kept. */
 static struct sp_group_divergence *open_divergence(struct sp_package *package)
 {
     struct sp_group_divergence *d = NULL;
-    struct sp_err err = {0};
 
-    if (sp_group_divergence_open(&d, package, NULL, &text, 1, &err)) fail_msg("%s", err.text);
-    return d;
+    assert_ok(sp_group_divergence_open(&d, package, NULL, &text, 1, why));
+    return keep_with(d, close_divergence);
 }
 
 static double measure(struct sp_group_divergence *d, size_t first, size_t n, enum sp_dtype dtype)
 {
     double nats = -1;
-    struct sp_err err = {0};
 
-    if (sp_group_divergence_measure(d, &nats, first, n, dtype, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_group_divergence_measure(d, &nats, first, n, dtype, why));
     return nats;
 }
 
@@ -89,7 +90,6 @@ TEST(test_transformers)
         print_message("%s %d: %.6f, expected %.6f\n", sp_group_kind_name(group.kind), group.layer,
                       nats, expected);
         assert_true(fabs(nats / expected - 1) < 0.03);
-        sp_group_divergence_close(d);
     }
 }
 
@@ -100,20 +100,18 @@ TEST(test_threads_and_kernels)
 
     fill_ids(1500);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        struct sp_package *package;
-        struct sp_group_divergence *d;
         if (!sp_kernels_supported(*k)) continue;
-        package = open_model("target", SP_Q8, (*k)->name, k == sp_kernels_all() ? 3 : 1);
-        d = open_divergence(package);
+        struct sp_package *package =
+            open_model("target", SP_Q8, (*k)->name, k == sp_kernels_all() ? 3 : 1);
+        size_t n_kept = kept_count();
+        struct sp_group_divergence *d = open_divergence(package);
         for (size_t i = 0; i < 2; i++) {
             double nats = measure(d, 6 * i + 1, 1, SP_Q3);
             if (first[i] < 0) first[i] = nats;
             assert_true(nats > 0 && nats == first[i]);
         }
-        sp_group_divergence_close(d);
-        d = open_divergence(package);
-        assert_true(measure(d, 7, 1, SP_Q3) == first[1]);
-        sp_group_divergence_close(d);
+        kept_release(n_kept);
+        assert_true(measure(open_divergence(package), 7, 1, SP_Q3) == first[1]);
     }
 }
 
@@ -132,7 +130,7 @@ static int count(void *context, size_t done, size_t total)
 }
 
 static enum sp_status calibrate(struct sp_package *package, const char *out,
-                                struct sp_calibration *made, struct sp_err *err)
+                                struct sp_calibration *made)
 {
     struct sp_calibration_request request = {.size = sizeof request,
                                              .texts = &text,
@@ -144,24 +142,29 @@ static enum sp_status calibrate(struct sp_package *package, const char *out,
 
     n_calls = 0;
     *made = (struct sp_calibration)SP_CALIBRATION_INIT;
-    return sp_package_calibrate(package, &request, made, err);
+    return sp_package_calibrate(package, &request, made, why);
+}
+
+/* The record of a calibration file; kept. */
+static struct sp_json *read_record(const char *path)
+{
+    struct sp_text section;
+    struct sp_json *record = NULL;
+
+    assert_ok(sp_pack_read_section(create_open(path), SP_PART_FILE, SP_SECTION_CALIBRATION,
+                                   &section, why));
+    assert_ok(sp_json_parse_within(&record, section.at, section.size, SP_JSON_STRICT,
+                                   SP_JSON_SETTINGS, why));
+    free(section.at);
+    return keep_json(record);
 }
 
 /* The sensitivities of a calibration file; the caller releases them. */
 static struct sp_sensitivities read_sensitivities(const char *path)
 {
     struct sp_sensitivities s = {0};
-    struct sp_pack *pack = create_open(path);
-    struct sp_json *json = NULL;
-    struct sp_err err = {0};
-    struct sp_text record;
 
-    if (sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &record, &err) ||
-        sp_json_parse(&json, record.at, record.size, SP_JSON_STRICT, &err) ||
-        sp_sensitivities_read(&s, json, &err))
-        fail_msg("%s", err.text);
-    sp_json_free(json);
-    free(record.at);
+    assert_ok(sp_sensitivities_read(&s, read_record(path), why));
     return s;
 }
 
@@ -170,22 +173,17 @@ static struct sp_sensitivities read_sensitivities(const char *path)
 static void check_family(const char *name)
 {
     const char *out = create_path("calibration.bin");
-    struct sp_package *package;
+    struct sp_package *package = open_model(keep_format("../families/%s", name), SP_F32, NULL, 2);
+    size_t n, n_kept = kept_count();
     struct sp_calibration made;
-    struct sp_sensitivities s;
-    struct sp_err err = {0};
     double sum = 0;
-    size_t n;
 
-    const char *from = keep_format("../families/%s", name);
-    package = open_model(from, SP_F32, NULL, 2);
     fill_ids(package->target->config.n_vocab);
-    struct sp_group_divergence *d = open_divergence(package);
-    sp_group_divergence_groups(d, &n);
-    sp_group_divergence_close(d);
+    sp_group_divergence_groups(open_divergence(package), &n);
+    kept_release(n_kept);
     interrupt_after = -1;
-    if (calibrate(package, out, &made, &err)) fail_msg("%s: %s", name, err.text);
-    s = read_sensitivities(out);
+    assert_case_ok(name, calibrate(package, out, &made));
+    struct sp_sensitivities s = read_sensitivities(out);
     if (s.n != n || made.n_groups != n) fail_msg("%s: %zu of %zu groups", name, s.n, n);
     for (size_t i = 0; i < s.n; i++)
         sum += s.entries[i].kl_per_error;
@@ -214,9 +212,8 @@ static size_t calibrate_two(struct sp_package *package, const char *out, const u
                                              .path = out,
                                              .sensitivity = sensitivity};
     struct sp_calibration made = SP_CALIBRATION_INIT;
-    struct sp_err err = {0};
 
-    if (sp_package_calibrate(package, &request, &made, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_package_calibrate(package, &request, &made, why));
     return made.n_tokens;
 }
 
@@ -234,25 +231,14 @@ static void assert_same_tensors(const char *path, const char *other)
 /* With sensitivities the file has the first 512 tokens of each fourth of the n tokens. */
 static void assert_check(const char *path, const uint32_t *tokens, size_t n)
 {
-    struct sp_pack *pack = create_open(path);
-    struct sp_json *record = NULL;
-    const struct sp_json *check;
-    struct sp_text section;
+    const struct sp_json *check = sp_json_get(read_record(path), "check");
     int64_t id;
 
-    assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &section, NULL), SP_OK);
-    assert_int_equal(sp_json_parse_within(&record, section.at, section.size, SP_JSON_STRICT,
-                                          SP_JSON_SETTINGS, NULL),
-                     SP_OK);
-    check = sp_json_get(record, "check");
     assert_int_equal(sp_json_len(check), 4 * 512);
     for (size_t i = 0; i < 4 * 512; i++) {
         assert_true(sp_json_to_i64(sp_json_at(check, i), &id));
         assert_int_equal(id, tokens[i / 512 * (n / 4) + i % 512]);
     }
-    sp_json_free(record);
-    free(section.at);
 }
 
 /* The statistics of long texts are those of the texts without the four windows of 128 tokens around
@@ -294,26 +280,24 @@ TEST(test_continuing)
     const char *beside = create_path("parts.bin.sensitivity");
     struct sp_package *package = open_model("target", SP_Q8, NULL, 2);
     struct sp_calibration made;
-    struct sp_err err = {0};
     size_t n_files;
 
     fill_ids(1500);
     interrupt_after = -1;
-    assert_int_equal(calibrate(package, whole, &made, &err), SP_OK);
+    assert_ok(calibrate(package, whole, &made));
     assert_int_equal(made.n_groups, 6 * 4 + 1);
     assert_int_equal(n_reported, 0);
     n_files = create_count_files();
     interrupt_after = 14; /* in the third layer */
-    assert_int_equal(calibrate(package, parts, &made, &err), SP_E_CANCELLED);
-    assert_string_equal(err.text, "interrupted");
+    assert_fails_as(calibrate(package, parts, &made), SP_E_CANCELLED, "interrupted");
     assert_int_equal(create_count_files(), n_files + 1);
     assert_true(golden_exists(beside));
     interrupt_after = 17; /* the embedding and two layers are not measured again */
-    assert_int_equal(calibrate(package, parts, &made, &err), SP_E_CANCELLED);
+    assert_fails(calibrate(package, parts, &made), SP_E_CANCELLED, "");
     interrupt_after = 8;
-    assert_int_equal(calibrate(package, parts, &made, &err), SP_OK);
+    assert_ok(calibrate(package, parts, &made));
     assert_int_equal(n_reported, 0);
-    create_assert_same_file(whole, parts);
+    assert_same_file(whole, parts);
     assert_int_equal(create_count_files(), n_files + 1);
 }
 
@@ -325,18 +309,16 @@ TEST(test_files_beside_the_output)
     const char *out = create_path("out.bin");
     struct sp_package *package = open_model("target", SP_Q8, NULL, 2);
     struct sp_calibration made;
-    struct sp_sensitivities s;
-    struct sp_err err = {0};
 
     fill_ids(1500);
     interrupt_after = -1;
     scratch_write("out.bin.sensitivity", "{}", 2);
-    assert_int_equal(calibrate(package, out, &made, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "out.bin.sensitivity: it does not hold sensitivities"));
+    assert_fails(calibrate(package, out, &made), SP_E_INPUT,
+                 "out.bin.sensitivity: it does not hold sensitivities");
     assert_true(golden_exists(create_path("out.bin.sensitivity")));
     scratch_write("out.bin.sensitivity", other, sizeof other - 1);
-    assert_int_equal(calibrate(package, out, &made, &err), SP_OK);
-    s = read_sensitivities(out);
+    assert_ok(calibrate(package, out, &made));
+    struct sp_sensitivities s = read_sensitivities(out);
     assert_true(s.entries[0].group.kind == SP_GROUP_EMBEDDING && s.entries[0].kl_per_error != 7);
     sp_sensitivities_release(&s);
 }

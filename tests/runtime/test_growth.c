@@ -4,7 +4,6 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/packed_models.h"
-#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "format/system/free_memory.h"
 #include "runtime/model/decoder_internal.h"
@@ -14,16 +13,6 @@
 #include <unistd.h>
 
 enum { N = 1500, ROWS = 97, N_SHORT = 60 };
-
-static void ids_of(uint32_t *ids, size_t n, size_t n_vocab)
-{
-    uint32_t seed = 5;
-
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
-    }
-}
 
 /* Returns NULL if caches of this type do not support the model's heads. */
 static struct sp_decoder *open_decoder(const struct sp_package *package, enum sp_cache_type type,
@@ -35,16 +24,11 @@ static struct sp_decoder *open_decoder(const struct sp_package *package, enum sp
                                          .cache_type = type,
                                          .budget = budget};
     struct sp_decoder *decoder = NULL;
-    struct sp_err err = {0};
+    enum sp_status st =
+        sp_decoder_open(&decoder, package->target, &package->backend, &options, why);
 
-    switch (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err)) {
-    case SP_OK:
-    case SP_E_UNSUPPORTED:
-        return decoder;
-    default:
-        fail_msg("%s", err.text);
-    }
-    return NULL;
+    if (st != SP_E_UNSUPPORTED) assert_ok(st);
+    return decoder;
 }
 
 /* Reads ids[from..to-1] with both decoders and compares the logits after every pass. */
@@ -70,12 +54,11 @@ static void read_both(const struct sp_package *package, struct sp_decoder *whole
 
 static void check_file(const char *path)
 {
-    struct generate_fixture g = generate_open(
-        path, NULL, 1, &(struct sp_session_options){.size = sizeof(struct sp_session_options)});
+    struct generate_fixture g = generate_open(path, NULL, 1, NULL);
     size_t most, few;
     uint32_t ids[N];
 
-    ids_of(ids, N, g.package->target->config.n_vocab);
+    generate_ids(ids, N, 5, g.package->target->config.n_vocab);
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sp_cache_budget budget = {.limit = (size_t)1 << 30};
         struct sp_decoder *whole = open_decoder(g.package, (enum sp_cache_type)type, NULL);
@@ -104,26 +87,19 @@ TEST(same_bits)
 {
     static const char *const families[] = {"cohere2", "deepseek_v3", "falcon_h1", "lfm2"};
     static const struct handmade_options how = {.mixing = 0.4f};
-    char folder[512];
 
     check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
-    handmade_qwen3_5(scratch_folder(), &how);
-    check_file(
-        packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_DTYPE_NONE, SP_DTYPE_NONE));
-    scratch_remove();
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", families[i]);
-        check_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
-    }
+    check_file(packed_handmade(&how, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        check_file(packed_family(families[i], SP_DTYPE_NONE));
 }
 
 /* A layer whose keys have a bias above 64 keeps f16 where others have codes, and pages of prompts
  * know it. */
 TEST(large_biases_keep_f16)
 {
-    struct generate_fixture g =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL,
-                      1, &(struct sp_session_options){.size = sizeof(struct sp_session_options)});
+    struct generate_fixture g = generate_open(
+        packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1, NULL);
     struct sp_model *model = (struct sp_model *)g.package->target;
     const struct sp_layer_config *l = &model->config.layers[1];
     float *bias = calloc((size_t)l->n_kv_heads * l->head_dim, sizeof *bias);
@@ -156,18 +132,15 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static const char *drafting_file(void)
+/* A model with a small draft; the caller closes it, and its sessions. */
+static struct sp_package *open_package(size_t cache_memory, struct sp_cache_budget *budget)
 {
-    return packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
-}
-
-static struct sp_package *open_package(size_t cache_memory)
-{
-    struct sp_package_options options = {.size = sizeof options, .cache_memory = cache_memory};
+    struct sp_package_options options = {
+        .size = sizeof options, .cache_memory = cache_memory, .budget = budget};
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct sp_package *package = NULL;
-    struct sp_err err = {0};
 
-    if (sp_package_open(&package, drafting_file(), &options, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_package_open(&package, path, &options, why));
     return package;
 }
 
@@ -175,16 +148,15 @@ static struct sp_session *open_session(struct sp_package *package, size_t n_cont
 {
     struct sp_session_options options = {.size = sizeof options, .n_context = n_context};
     struct sp_session *session = NULL;
-    struct sp_err err = {0};
 
-    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_session_open(&session, package, &options, why));
     return session;
 }
 
 /* The default context is the model's own maximum, and a million positions cost no memory. */
 TEST(free_of_charge)
 {
-    struct sp_package *package = open_package(0);
+    struct sp_package *package = open_package(0, NULL);
     struct sp_session *session = open_session(package, 0);
     size_t before;
 
@@ -207,7 +179,7 @@ TEST(limited_space)
 #ifdef SP_SANITIZED
     skip();
 #else
-    struct sp_package *package = open_package(0);
+    struct sp_package *package = open_package(0, NULL);
     struct rlimit before, limit;
     struct sp_session *session;
     uint64_t left, all;
@@ -238,13 +210,13 @@ TEST(limited_space)
  * caches grow as well. A new prompt returns the memory. */
 TEST(long_answer)
 {
-    struct sp_package *package = open_package(0);
+    struct sp_package *package = open_package(0, NULL);
     struct sp_session *grown = open_session(package, 2048), *small;
     struct sp_result a, b;
     uint32_t ids[N_SHORT];
     size_t most;
 
-    ids_of(ids, N_SHORT, package->target->config.n_vocab);
+    generate_ids(ids, N_SHORT, 5, package->target->config.n_vocab);
     a = generate_run(grown, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
     most = package->caches->used;
     small = open_session(package, N_SHORT + 1400);
@@ -263,7 +235,7 @@ TEST(long_answer)
  * read, and an answer ends where the budget does, with the tokens of the whole answer. */
 TEST(budgets)
 {
-    struct sp_package *package = open_package(0);
+    struct sp_package *package = open_package(0, NULL);
     struct sp_session *session = open_session(package, 0);
     uint32_t ids[N];
     struct sp_request request = {ANSWER_TO(ids, N, 1), .ignore_eos = true};
@@ -271,7 +243,7 @@ TEST(budgets)
     struct sp_err err = {0};
     size_t step;
 
-    ids_of(ids, N, package->target->config.n_vocab);
+    generate_ids(ids, N, 5, package->target->config.n_vocab);
     whole = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
     sp_session_close(session);
     session = open_session(package, 0);
@@ -280,7 +252,7 @@ TEST(budgets)
     sp_session_close(session);
     sp_package_close(package);
 
-    package = open_package(step + step / 2);
+    package = open_package(step + step / 2, NULL);
     session = open_session(package, 0);
     assert_int_equal(sp_session_generate(session, &request, &result, &err), SP_E_NOMEM);
     assert_non_null(strstr(err.text, "KV caches for "));
@@ -294,16 +266,6 @@ TEST(budgets)
     assert_memory_equal(part.ids, whole.ids, part.n_ids * sizeof *part.ids);
     sp_session_close(session);
     sp_package_close(package);
-}
-
-static struct sp_package *open_with(struct sp_cache_budget *budget)
-{
-    struct sp_package_options options = {.size = sizeof options, .budget = budget};
-    struct sp_package *package = NULL;
-    struct sp_err err = {0};
-
-    if (sp_package_open(&package, drafting_file(), &options, &err)) fail_msg("%s", err.text);
-    return package;
 }
 
 /* A session to clear when memory lacks, and how often it was asked for. */
@@ -335,21 +297,20 @@ TEST(shared_budget)
     uint32_t ids[N_SHORT];
     struct sp_request request = {ANSWER_TO(ids, N_SHORT, 40)};
     struct sp_result a, b, result = SP_RESULT_INIT;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_cache_budget_new(&budget, &options, &err), SP_OK);
+    assert_ok(sp_cache_budget_new(&budget, &options, why));
     for (size_t i = 0; i < 2; i++) {
-        packages[i] = open_with(budget);
+        packages[i] = open_package(0, budget);
         sessions[i] = open_session(packages[i], 0);
     }
-    ids_of(ids, N_SHORT, packages[0]->target->config.n_vocab);
-    assert_int_equal(sp_session_generate(sessions[0], &request, &result, &err), SP_E_NOMEM);
+    generate_ids(ids, N_SHORT, 5, packages[0]->target->config.n_vocab);
+    assert_fails(sp_session_generate(sessions[0], &request, &result, why), SP_E_NOMEM, "");
     assert_int_equal(reclaim.n_calls, 0);
     budget->limit = SIZE_MAX;
     a = generate_run(sessions[0], ids, N_SHORT, 40, 2, true);
     assert_int_equal(sp_cache_budget_used(budget), sp_session_cache_memory(sessions[0]));
     budget->limit = sp_cache_budget_used(budget) * 3 / 2;
-    assert_int_equal(sp_session_generate(sessions[1], &request, &result, &err), SP_E_NOMEM);
+    assert_fails(sp_session_generate(sessions[1], &request, &result, why), SP_E_NOMEM, "");
     assert_int_equal(reclaim.n_calls, 1);
     assert_int_equal(sp_session_cache_memory(sessions[1]), 0);
     reclaim.session = sessions[0];

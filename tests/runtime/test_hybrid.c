@@ -1,7 +1,6 @@
 /* Tests recurrent models and their built-in prediction heads: after every verified round all states
  * have the bits of plain decoding, drafting is lossless, and packed files handle the head
  * correctly. */
-#include "format/pack_contents.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
@@ -16,62 +15,10 @@
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
 
-#include <sys/stat.h>
-
 enum { N_PROMPT = 21, N_TRUTH = 32, MAX_DRAFTED = 7 };
 
 static const struct handmade_options varied = {.mixing = 0.4f};
 static const struct handmade_options steady = {.mixing = 0.01f, .copies = true};
-
-/* ---- files ---- */
-
-static const char *handmade_modelfile(const struct handmade_options *how, const char *more)
-{
-    static char text[1024];
-    const char *folder = scratch_folder();
-
-    handmade_qwen3_5(folder, how);
-    snprintf(text, sizeof text, "FROM .\n%s", more);
-    return scratch_write("Modelfile", text, strlen(text));
-}
-
-/* Returns a packed file and removes the checkpoint. */
-static const char *handmade_file(const struct handmade_options *how, enum sp_dtype target,
-                                 enum sp_dtype draft)
-{
-    const char *path = packed_file(handmade_modelfile(how, ""), target, draft);
-
-    scratch_remove();
-    return path;
-}
-
-/* Writes a Modelfile with an EAGLE-3 draft in place of the built-in head. */
-static const char *eagle3_modelfile(const struct handmade_options *how)
-{
-    const char *modelfile = handmade_modelfile(how, "DRAFT ./draft\n");
-
-    const char *folder = keep_format("%s/draft", scratch_folder());
-    assert_int_equal(mkdir(folder, 0777), 0);
-    handmade_eagle3(folder, how);
-    return modelfile;
-}
-
-static const char *eagle3_file(const struct handmade_options *how, enum sp_dtype target,
-                               enum sp_dtype draft)
-{
-    const char *path = packed_file(eagle3_modelfile(how), target, draft);
-
-    scratch_remove();
-    return path;
-}
-
-static struct sp_package *open_package(const char *path, const char *kernels, unsigned n_threads)
-{
-    struct sp_package_options options = {
-        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
-
-    return keep_package(path, &options);
-}
 
 /* ---- rollback ---- */
 
@@ -81,16 +28,14 @@ struct expected_states {
     uint64_t digests[N_PROMPT + N_TRUTH + 1];
 };
 
-static struct sp_decoder *open_decoder(const struct sp_package *package)
+static struct sp_decoder *open_decoder(const struct sp_package *package, size_t n_positions,
+                                       size_t max_rows)
 {
-    struct sp_decoder *decoder = NULL;
-    struct sp_decoder_options options = {
-        .n_positions = 128, .max_rows = 64, .max_logit_rows = 16, .cache_type = SP_CACHE_F16};
-    struct sp_err err = {0};
-
-    if (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err))
-        fail_msg("%s", err.text);
-    return decoder;
+    return keep_decoder(package, package->target,
+                        &(struct sp_decoder_options){.n_positions = n_positions,
+                                                     .max_rows = max_rows,
+                                                     .max_logit_rows = 16,
+                                                     .cache_type = SP_CACHE_F16});
 }
 
 static void run(struct sp_decoder *decoder, const struct sp_package *package, const uint32_t *ids,
@@ -104,17 +49,14 @@ static void run(struct sp_decoder *decoder, const struct sp_package *package, co
 static void decode_expected_states(struct expected_states *expected_states,
                                    const struct sp_package *package)
 {
-    struct sp_decoder *decoder = open_decoder(package);
-    uint32_t seed = 7;
+    struct sp_decoder *decoder = open_decoder(package, 128, 64);
 
+    generate_ids(expected_states->ids, N_PROMPT + N_TRUTH, 7, package->target->config.n_vocab);
     for (size_t i = 0; i < N_PROMPT + N_TRUTH; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        expected_states->ids[i] = (seed >> 8) % package->target->config.n_vocab;
         run(decoder, package, expected_states->ids + i, 1, i, 1, 1);
         expected_states->digests[i + 1] = decoder_digest(decoder, i + 1);
         if (i) assert_int_not_equal(expected_states->digests[i + 1], expected_states->digests[i]);
     }
-    sp_decoder_close(decoder);
 }
 
 /* Runs one round at position pos: the current token and n draft tokens, of which the first
@@ -139,7 +81,7 @@ static void check_rounds(const struct sp_package *package,
                          const struct expected_states *expected_states, unsigned n_threads,
                          size_t place)
 {
-    struct sp_decoder *decoder = open_decoder(package);
+    struct sp_decoder *decoder = open_decoder(package, 128, 64);
     size_t pos = N_PROMPT;
     uint32_t seed = 1;
 
@@ -166,14 +108,13 @@ static void check_rounds(const struct sp_package *package,
         verify_round(decoder, package, expected_states, pos, n, a);
         pos += a + 1;
     }
-    sp_decoder_close(decoder);
 }
 
 static void check_chunks(const struct sp_package *package,
                          const struct expected_states *expected_states)
 {
     static const size_t chunks[] = {1, 2, 3, 20, 64};
-    struct sp_decoder *decoder = open_decoder(package);
+    struct sp_decoder *decoder = open_decoder(package, 128, 64);
 
     for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
         for (size_t pos = 0; pos < N_PROMPT + N_TRUTH; pos += chunks[c]) {
@@ -182,39 +123,40 @@ static void check_chunks(const struct sp_package *package,
             assert_int_equal(decoder_digest(decoder, pos + n), expected_states->digests[pos + n]);
         }
     }
-    sp_decoder_close(decoder);
 }
 
 /* place: index of the file, for generate_threads */
 static void check_rollback(const char *path, size_t place)
 {
-    struct sp_package *package = open_package(path, "scalar", 1);
+    size_t n_kept = kept_count();
+    struct sp_package *package = keep_package_with(path, "scalar", 1);
     struct expected_states expected_states;
 
     decode_expected_states(&expected_states, package);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= (*k == &sp_kernels_ref ? 1 : 2); n_threads++) {
-            package = open_package(path, (*k)->name, n_threads);
+            package = keep_package_with(path, (*k)->name, n_threads);
             check_rounds(package, &expected_states, n_threads, place);
             check_chunks(package, &expected_states);
         }
         place++;
     }
+    kept_release(n_kept);
 }
 
 TEST(rollback_handmade)
 {
-    check_rollback(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
-    check_rollback(handmade_file(&varied, SP_Q8, SP_Q8), 1);
+    check_rollback(packed_handmade(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
+    check_rollback(packed_handmade(&varied, SP_Q8, SP_Q8), 1);
 }
 
 static void rollback_oracle(void **state)
 {
     const char *folder = keep_format(SHARED "/oracle/targets/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
-    check_rollback(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
-    check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE), 1);
+    check_rollback(packed_alone(folder, SP_DTYPE_NONE), 0);
+    check_rollback(packed_alone(folder, SP_Q4), 1);
 }
 
 /* Every family of testdata/families, with any kind of layer. */
@@ -224,35 +166,20 @@ TEST(rollback_families)
 
     for (const char *const *name = golden_families(); *name; name++) {
         print_message("%s\n", *name);
-        const char *folder = keep_format(TESTDATA "/families/%s", *name);
-        check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE), place++);
+        check_rollback(packed_family(*name, SP_Q8), place++);
     }
 }
 
-static const char *compressed_file(void)
+static struct sp_package *open_compressed(void)
 {
-    const char *modelfile = packed_modelfile(TESTDATA "/families/deepseek_v4", NULL);
-
-    return packed_file(modelfile, SP_Q8, SP_DTYPE_NONE);
-}
-
-static struct sp_decoder *open_for(const struct sp_package *package, size_t n_positions)
-{
-    const struct sp_decoder_options options = {
-        .n_positions = n_positions, .max_rows = 8, .max_logit_rows = 1, .cache_type = SP_CACHE_F16};
-    struct sp_decoder *decoder = NULL;
-    struct sp_err err = {0};
-
-    if (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err))
-        fail_msg("%s", err.text);
-    return decoder;
+    return keep_package_with(packed_family("deepseek_v4", SP_Q8), "scalar", 1);
 }
 
 /* What entries of compressed attention are made of is there where the window is. */
 TEST(entries_after_a_long_way_back)
 {
     enum { N_ROWS = 8, TO = 347, N_ALL = 75 * N_ROWS };
-    struct sp_package *package = open_package(compressed_file(), "scalar", 1);
+    struct sp_package *package = open_compressed();
     struct sp_decoder *decoders[2];
     uint32_t ids[N_ALL];
 
@@ -261,7 +188,7 @@ TEST(entries_after_a_long_way_back)
     for (unsigned i = 0; i < package->target->config.n_layers; i++)
         package->target->config.layers[i].window = 250;
     for (size_t k = 0; k < 2; k++) {
-        decoders[k] = open_for(package, 1024);
+        decoders[k] = open_decoder(package, 1024, 8);
         for (size_t n, pos = 0; pos < (k ? TO : N_ALL); pos += n) {
             n = k && TO - pos < N_ROWS ? TO - pos : N_ROWS;
             run(decoders[k], package, ids + pos, n, pos, n, n);
@@ -271,44 +198,31 @@ TEST(entries_after_a_long_way_back)
     for (size_t k = 0; k < 2; k++)
         run(decoders[k], package, ids + TO, 1, TO, 1, 1);
     assert_int_equal(decoder_digest(decoders[0], TO + 1), decoder_digest(decoders[1], TO + 1));
-    sp_decoder_close(decoders[0]);
-    sp_decoder_close(decoders[1]);
 }
 
 /* Pages with entries of one block are read in their order. */
 TEST(entries_of_several_pages)
 {
-    struct sp_package *package = open_package(compressed_file(), "scalar", 1);
-    struct sp_decoder *decoder = open_for(package, 256);
+    struct sp_package *package = open_compressed();
 
-    assert_true(sp_decoder_keeps_all(decoder));
-    sp_decoder_close(decoder);
+    assert_true(sp_decoder_keeps_all(open_decoder(package, 256, 8)));
     package->target->config.layers[0].rate = 6;
-    decoder = open_for(package, 256);
-    assert_false(sp_decoder_keeps_all(decoder));
-    sp_decoder_close(decoder);
+    assert_false(sp_decoder_keeps_all(open_decoder(package, 256, 8)));
 }
 
 /* A table that chooses an expert for a token twice. */
 TEST(experts_of_a_token_differ)
 {
-    const char *path = compressed_file();
-    struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
+    const struct sp_pack *pack = open_compressed()->pack;
+    const struct sp_pack_tensor *t =
+        sp_pack_find(pack, SP_PART_TARGET, "layers.0.mlp.router.token_experts");
+    size_t size, at = (size_t)(t->data - sp_pack_bytes(pack));
     struct sp_package *package = NULL;
-    const struct sp_pack_tensor *t;
-    struct sp_pack *pack = NULL;
-    struct sp_err err = {0};
-    size_t size, at;
-    char *bytes = scratch_read(path, &size);
+    char *bytes = scratch_read(packed_family("deepseek_v4", SP_Q8), &size);
 
-    if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
-    t = sp_pack_find(pack, SP_PART_TARGET, "layers.0.mlp.router.token_experts");
-    at = (size_t)(t->data - sp_pack_bytes(pack));
     memcpy(bytes + at + sizeof(float), bytes + at, sizeof(float));
-    path = scratch_write("twice.bin", bytes, size);
-    assert_int_equal(sp_package_open(&package, path, &options, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "layers.0.mlp.router.token_experts[1] is not an expert"));
-    sp_pack_close(pack);
+    assert_fails(sp_package_open(&package, scratch_write("twice.bin", bytes, size), NULL, why),
+                 SP_E_INPUT, "layers.0.mlp.router.token_experts[1] is not an expert");
 }
 
 /* ---- drafting ---- */
@@ -329,7 +243,7 @@ enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 static void check_lossless(const char *path, const char *kind, size_t place)
 {
     static const int depths[] = {PLAIN, SP_DRAFT_LENGTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
-    struct sp_package *package = open_package(path, "scalar", 1);
+    struct sp_package *package = keep_package_with(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
     struct sp_result plain = generate_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
@@ -342,14 +256,14 @@ static void check_lossless(const char *path, const char *kind, size_t place)
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
-            package = open_package(path, (*k)->name, n_threads);
+            package = keep_package_with(path, (*k)->name, n_threads);
             session = open_session(package, rows++);
             for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-                struct sp_result r = SP_RESULT_INIT;
                 /* Scalar kernels are slow, and the reference was computed with them. */
                 if (*k == &sp_kernels_ref && depths[i] != 3) continue;
                 if (generate_threads(place + i) != n_threads) continue;
-                r = generate_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
+                struct sp_result r =
+                    generate_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
                 generate_assert_same(&r, &plain);
             }
         }
@@ -361,10 +275,10 @@ TEST(lossless_handmade)
 {
     struct handmade_options no_ffn = varied;
 
-    check_lossless(handmade_file(&varied, SP_Q8, SP_Q4), "mtp", 0);
-    check_lossless(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp", 1);
+    check_lossless(packed_handmade(&varied, SP_Q8, SP_Q4), "mtp", 0);
+    check_lossless(packed_handmade(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp", 1);
     no_ffn.no_ffn = true;
-    check_lossless(handmade_file(&no_ffn, SP_Q8, SP_Q8), "mtp", 2);
+    check_lossless(packed_handmade(&no_ffn, SP_Q8, SP_Q8), "mtp", 2);
 }
 
 static void lossless_oracle(void **state)
@@ -377,8 +291,8 @@ static void lossless_oracle(void **state)
 
 TEST(lossless_eagle3)
 {
-    check_lossless(eagle3_file(&varied, SP_Q8, SP_Q4), "eagle3", 0);
-    check_lossless(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "eagle3", 1);
+    check_lossless(packed_handmade_eagle3(&varied, SP_Q8, SP_Q4), "eagle3", 0);
+    check_lossless(packed_handmade_eagle3(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "eagle3", 1);
 }
 
 /* The head repeats the target's input, and the target repeats its last token, so every draft token
@@ -386,7 +300,7 @@ TEST(lossless_eagle3)
 TEST(always_right)
 {
     struct sp_package *package =
-        open_package(handmade_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
+        keep_package_with(packed_handmade(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
 
     for (int draft_len = 1; draft_len <= 16; draft_len += 3) {
         struct sp_session *session = open_session(package, 0);
@@ -407,7 +321,7 @@ TEST(always_right)
 TEST(eagle3_drafts_within_its_vocabulary)
 {
     struct sp_package *package =
-        open_package(eagle3_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
+        keep_package_with(packed_handmade_eagle3(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
 
     for (uint32_t last = 40; last <= 41; last++) {
         uint32_t ids[] = {12, 99, last};
@@ -425,15 +339,14 @@ TEST(eagle3_drafts_within_its_vocabulary)
 static void check_catching_up(const char *path)
 {
     enum { N_LONG = 60 };
-    struct sp_package *package = open_package(path, NULL, 1);
+    struct sp_package *package = keep_package_with(path, NULL, 1);
     struct sp_session *used = open_session(package, 0), *fresh = open_session(package, 0);
     uint32_t ids[N_LONG + N_TOKENS + 1];
-    struct sp_result r = SP_RESULT_INIT;
     size_t n = N_LONG + N_TOKENS, own = package->draft->head.rows;
 
     for (uint32_t i = 0; i < N_LONG; i++)
         ids[i] = (7 * i + 3) % 150;
-    r = generate_run(used, ids, N_LONG, N_TOKENS, 3, true);
+    struct sp_result r = generate_run(used, ids, N_LONG, N_TOKENS, 3, true);
     assert_int_equal(r.n_ids, N_TOKENS);
     memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
     ids[n] = 5;
@@ -468,8 +381,8 @@ static int check_timed_tokens(void *context, size_t which, double verify_seconds
 TEST(timed_tokens_differ)
 {
     static const size_t n_rows[] = {4, 16};
-    const char *path = handmade_file(&varied, SP_Q4, SP_Q4);
-    struct sp_package *package = open_package(path, NULL, 1);
+    const char *path = packed_handmade(&varied, SP_Q4, SP_Q4);
+    struct sp_package *package = keep_package_with(path, NULL, 1);
     struct sp_session *session = open_session(package, 0);
     struct timed_tokens timed_tokens = {.speculator = session->speculator};
 
@@ -482,15 +395,15 @@ TEST(timed_tokens_differ)
 
 TEST(drafts_that_read_pairs_catch_up)
 {
-    check_catching_up(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
-    check_catching_up(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_catching_up(packed_handmade(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_catching_up(packed_handmade_eagle3(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
 
 /* After a drafted response the head proposes the same as with a fresh cache. */
 TEST(head_is_rolled_back)
 {
     struct sp_package *package =
-        open_package(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
+        keep_package_with(packed_handmade(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
 
     for (int draft_len = 0; draft_len <= 16; draft_len += 4) {
         struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
@@ -506,83 +419,68 @@ TEST(head_is_rolled_back)
 
 /* ---- packed files ---- */
 
-struct warning_log {
-    char warnings[2048];
-};
+static char warnings[2048];
 
 static void add_warning(void *context, const char *sentence)
 {
-    struct warning_log *warning_log = context;
-
-    snprintf(warning_log->warnings + strlen(warning_log->warnings),
-             sizeof warning_log->warnings - strlen(warning_log->warnings), "%s\n", sentence);
+    (void)context;
+    snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s\n", sentence);
 }
 
-static enum sp_status create(const char *modelfile, struct warning_log *warning_log,
-                             enum sp_dtype draft, struct sp_create_report *report,
-                             struct sp_err *err)
+/* Sets `warnings`. */
+static enum sp_status create(const char *modelfile, enum sp_dtype draft,
+                             struct sp_create_report *report)
 {
     struct sp_create_options options = {
         .modelfile = modelfile,
         .output = packed_path("made.bin"),
         .force = true,
         .draft_type = draft,
-        .callbacks = {.context = warning_log, .note = add_warning},
+        .callbacks = {.note = add_warning},
     };
 
-    memset(warning_log, 0, sizeof *warning_log);
-    memset(err, 0, sizeof *err);
-    return sp_create(report, &options, err);
+    *warnings = '\0';
+    return sp_create(report, &options, why);
 }
 
 /* The built-in head becomes the draft and is quantized as one, unless a DRAFT record names another.
  */
 TEST(head_becomes_draft)
 {
-    struct warning_log warning_log;
     struct sp_create_report plain, quantized;
-    struct sp_err err;
     const char *modelfile = handmade_modelfile(&varied, "");
 
-    assert_ok(create(modelfile, &warning_log, SP_DTYPE_NONE, &plain, &err));
-    assert_non_null(strstr(warning_log.warnings, "the built-in prediction head becomes the draft"));
+    assert_ok(create(modelfile, SP_DTYPE_NONE, &plain));
+    assert_non_null(strstr(warnings, "the built-in prediction head becomes the draft"));
     /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 matrices of the MLP */
     assert_int_equal(plain.n_tensors[SP_PART_DRAFT], 16);
-    assert_ok(create(modelfile, &warning_log, SP_Q8, &quantized, &err));
+    assert_ok(create(modelfile, SP_Q8, &quantized));
     assert_true(quantized.size[SP_PART_DRAFT] < plain.size[SP_PART_DRAFT] / 3);
     assert_int_equal(quantized.size[SP_PART_TARGET], plain.size[SP_PART_TARGET]);
-    scratch_remove();
 }
 
 /* A head with a part that nobody knows is left out, unless a type is given for it. */
 TEST(unknown_head)
 {
     struct handmade_options odd = varied;
-    struct warning_log warning_log;
     struct sp_create_report report;
-    struct sp_err err;
 
     odd.unknown = true;
-    assert_ok(create(handmade_modelfile(&odd, ""), &warning_log, SP_DTYPE_NONE, &report, &err));
+    assert_ok(create(handmade_modelfile(&odd, ""), SP_DTYPE_NONE, &report));
     assert_int_equal(report.n_tensors[SP_PART_DRAFT], 0);
-    assert_memory_equal(warning_log.warnings, "the built-in prediction head is left out: /", 43);
-    assert_null(strstr(warning_log.warnings, "becomes the draft"));
-    assert_int_equal(create(handmade_modelfile(&odd, ""), &warning_log, SP_Q8, &report, &err),
-                     SP_E_INPUT);
-    assert_non_null(strstr(err.text, "unexpected tensor \"mtp.unknown.weight\""));
-    scratch_remove();
+    assert_memory_equal(warnings, "the built-in prediction head is left out: /", 43);
+    assert_null(strstr(warnings, "becomes the draft"));
+    assert_fails(create(handmade_modelfile(&odd, ""), SP_Q8, &report), SP_E_INPUT,
+                 "unexpected tensor \"mtp.unknown.weight\"");
 }
 
 /* Packing the parts of a packed file again gives the same bytes. */
 TEST(head_from_packed_file)
 {
-    const char *packed = handmade_file(&varied, SP_Q8, SP_Q8);
-    const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
-    size_t n, m;
-    char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
+    const char *packed = packed_handmade(&varied, SP_Q8, SP_Q8);
 
-    assert_int_equal(n, m);
-    assert_memory_equal(a, b, n);
+    assert_same_file(packed,
+                     packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
 
 /* Packing an EAGLE-3 draft of a packed file again gives the same bytes. t2d is not stored, but must
@@ -590,33 +488,23 @@ TEST(head_from_packed_file)
 TEST(eagle3_from_packed_file)
 {
     struct handmade_options odd = varied;
-    const char *packed = eagle3_file(&varied, SP_Q8, SP_Q8);
-    const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
-    size_t n, m;
-    char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
-    struct warning_log warning_log;
-    struct sp_err err;
+    const char *packed = packed_handmade_eagle3(&varied, SP_Q8, SP_Q8);
 
-    assert_int_equal(n, m);
-    assert_memory_equal(a, b, n);
+    assert_same_file(packed,
+                     packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE));
     odd.marks_odd = true;
-    assert_int_equal(create(eagle3_modelfile(&odd), &warning_log, SP_DTYPE_NONE, NULL, &err),
-                     SP_E_INPUT);
-    assert_non_null(strstr(err.text, "eagle3 t2d disagrees with d2t"));
-    scratch_remove();
+    assert_fails(create(handmade_eagle3_modelfile(&odd), SP_DTYPE_NONE, NULL), SP_E_INPUT,
+                 "eagle3 t2d disagrees with d2t");
 }
 
 TEST(draft_record_replaces_head)
 {
-    struct warning_log warning_log;
-    struct sp_err err;
+    static const char draft[] = "DRAFT " SHARED "/oracle/targets/qwen3\n";
 
-    const char *draft = keep_format("DRAFT %s\n", SHARED "/oracle/targets/qwen3");
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
-    assert_ok(create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err));
-    assert_non_null(strstr(warning_log.warnings,
-                           "the draft that is named is used, and the built-in prediction head"));
-    scratch_remove();
+    assert_ok(create(handmade_modelfile(&varied, draft), SP_DTYPE_NONE, NULL));
+    assert_non_null(
+        strstr(warnings, "the draft that is named is used, and the built-in prediction head"));
 }
 
 /* A recurrent model as an autoregressive draft: its own target, so that every draft token is
@@ -628,7 +516,7 @@ TEST(recurrent_draft)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *path =
             packed_file(handmade_modelfile(&varied, "DRAFT .\n"), SP_DTYPE_NONE, types[i]);
-        struct sp_package *package = open_package(path, NULL, 2);
+        struct sp_package *package = keep_package_with(path, NULL, 2);
         struct sp_session *session = open_session(package, 0);
         struct sp_result plain = generate_run(session, prompt, N_GIVEN, 61, PLAIN, true);
         assert_string_equal(sp_draft_kind_name(package->draft->config.draft.kind),
@@ -638,7 +526,6 @@ TEST(recurrent_draft)
             generate_assert_same(&r, &plain);
             if (i == 0) assert_int_equal(r.accepted, r.drafted);
         }
-        scratch_remove();
     }
 }
 
@@ -646,24 +533,21 @@ TEST(recurrent_draft)
 TEST(mlx_storage_format)
 {
     struct handmade_options how = varied;
-    const char *path = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
-    struct sp_package *a = open_package(path, NULL, 1), *b;
-    struct sp_session *x, *y;
-    struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
+    struct sp_result r[2];
 
-    how.converted = true;
-    other = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE);
-    b = open_package(other, NULL, 1);
-    assert_null(b->draft);
-    x = open_session(a, 0);
-    y = open_session(b, 0);
-    plain = generate_run(x, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
-    r = generate_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
-    assert_int_equal(plain.n_ids, r.n_ids);
-    assert_memory_equal(plain.ids, r.ids, r.n_ids * sizeof *r.ids);
+    for (int i = 0; i < 2; i++) {
+        how.converted = i == 1;
+        const char *path = packed_handmade(&how, SP_DTYPE_NONE, SP_DTYPE_NONE);
+        struct sp_package *package = keep_package_with(path, NULL, 1);
+        if (how.converted) assert_null(package->draft);
+        r[i] = generate_run(open_session(package, 0), prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    }
+    assert_int_equal(r[0].n_ids, r[1].n_ids);
+    assert_memory_equal(r[0].ids, r[1].ids, r[1].n_ids * sizeof *r[1].ids);
 }
 
 CASES(rollback_oracle, "qwen3_5", "qwen3_5_moe", "qwen3_5_tied", "gemma3");
 CASES(lossless_oracle, "mtp_qwen3_5", "mtp_qwen3_5_moe", "mtp_qwen3_5_wrapped", "eagle3_full_vocab",
       "eagle3_llama", "eagle3_midlayer", "eagle3_qwen3_before");
 GROUP_FIXTURE(packed_setup, packed_teardown);
+TEST_FIXTURE(NULL, scratch_teardown);

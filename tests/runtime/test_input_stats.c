@@ -4,6 +4,7 @@
 #include "runtime/measure/input_stats.h"
 #include "runtime/model/decoder.h"
 #include "runtime/session/session.h"
+#include "tests/support/cache_digest.h"
 #include "tests/support/create_files.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -19,29 +20,24 @@ static uint32_t ids[N_IDS]; /* those of tests/oracle/expert_inputs.py */
 static struct sp_package *open_experts(unsigned n_threads)
 {
     const char *file = create_path("experts.bin");
-    struct sp_package_options options = {.size = sizeof options, .n_threads = n_threads};
 
     for (uint32_t i = 0; i < N_IDS; i++)
         ids[i] = (i * i * 7 + 13 * i) % VOCAB;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
-    return keep_package(file, &options);
+    return keep_package_with(file, NULL, n_threads);
 }
 
 static struct sp_decoder *open_decoder(struct sp_package *package)
 {
     static const unsigned taps[] = {SP_TAP_FINAL};
-    struct sp_decoder_options options = {.n_positions = N_IDS,
-                                         .max_rows = N_IDS,
-                                         .max_logit_rows = 1,
-                                         .cache_type = SP_CACHE_F32,
-                                         .taps = taps,
-                                         .n_taps = 1};
-    struct sp_decoder *d = NULL;
-    struct sp_err err = {0};
 
-    if (sp_decoder_open(&d, package->target, &package->backend, &options, &err))
-        fail_msg("%s", err.text);
-    return d;
+    return keep_decoder(package, package->target,
+                        &(struct sp_decoder_options){.n_positions = N_IDS,
+                                                     .max_rows = N_IDS,
+                                                     .max_logit_rows = 1,
+                                                     .cache_type = SP_CACHE_F32,
+                                                     .taps = taps,
+                                                     .n_taps = 1});
 }
 
 /* Runs the ids in passes of n rows. */
@@ -101,7 +97,6 @@ static void check_experts(size_t n_rows, unsigned n_threads)
                          from_bits(l[3]) / largest[l[0]][l[1]]) < 1e-4);
     }
     sp_input_stats_close(stats);
-    sp_decoder_close(d);
 }
 
 TEST(test_experts)
@@ -145,7 +140,6 @@ TEST(test_output)
     package->backend.observer = (struct sp_input_observer){0};
     assert_int_equal(seen.n, N_IDS);
     assert_memory_equal(seen.rows, sp_decoder_features(d), sizeof seen.rows);
-    sp_decoder_close(d);
 }
 
 TEST_FIXTURE(create_setup, create_teardown);

@@ -19,8 +19,6 @@ static const struct handmade_options target = {.mixing = 0.01f, .copies = true, 
 
 static const char *make_file(const char *records)
 {
-    const char *modelfile, *path;
-
     handmade_qwen3_5(scratch_folder(), &target);
     assert_int_equal(mkdir(scratch_path("draft"), 0777), 0);
     handmade_dspark(scratch_path("draft"), &(struct handmade_dspark){.markov = "vanilla",
@@ -28,8 +26,8 @@ static const char *make_file(const char *records)
                                                                      .block_size = DRAFT_LEN,
                                                                      .n_vocab = N_VOCAB,
                                                                      .repeats = true});
-    modelfile = scratch_write("Modelfile", records, strlen(records));
-    path = packed_file(modelfile, SP_Q8, SP_Q4);
+    const char *path =
+        packed_file(scratch_write("Modelfile", records, strlen(records)), SP_Q8, SP_Q4);
     scratch_remove();
     return path;
 }
@@ -98,9 +96,8 @@ TEST(draft_logits_are_whole)
         struct sp_session_options options = {.size = sizeof options, .n_context = 200};
         struct generate_fixture g = generate_open(make_file(records[k]), NULL, 2, &options);
         size_t n_missing = 0;
-        struct sp_err err = {0};
-        if (sp_session_draft_logits(g.session, ids, 4, DRAFT_LEN, count_missing, &n_missing, &err))
-            fail_msg("%s", err.text);
+        assert_ok(
+            sp_session_draft_logits(g.session, ids, 4, DRAFT_LEN, count_missing, &n_missing, why));
         assert_int_equal(n_missing, 0);
     }
 }

@@ -74,18 +74,12 @@ static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
 static void check_greedy(struct sp_session *session, const uint32_t *prompt, size_t n,
                          const struct sp_json *golden)
 {
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = prompt,
-                                 .n_prompt = n,
-                                 .ignore_eos = true,
-                                 .draft_len = SP_DRAFT_LENGTH_AUTO};
-    struct sp_result result;
     size_t n_want;
-    uint32_t *want = golden_ids(golden, &n_want), *all;
+    uint32_t *want = golden_ids(golden, &n_want), *all = keep(calloc(n + n_want, sizeof *all));
+    struct sp_request request = {ANSWER_TO(prompt, n, n_want), .ignore_eos = true,
+                                 .draft_len = SP_DRAFT_LENGTH_AUTO};
+    struct sp_result result = keep_answer(session, &request);
 
-    request.max_tokens = n_want;
-    result = keep_answer(session, &request);
-    all = keep(calloc(n + n_want, sizeof *all));
     memcpy(all, prompt, n * sizeof *all);
     memcpy(all + n, want, n_want * sizeof *all);
     for (size_t i = 0; i < n_want; i++) {
@@ -95,47 +89,52 @@ static void check_greedy(struct sp_session *session, const uint32_t *prompt, siz
     }
 }
 
-/* Checks a folder as ../shared/oracle/README.md describes it: golden.json and PREFIX_K.npy. */
-static void check_target(const char *checkpoint, const char *golden, const char *npy_prefix,
-                         enum sp_dtype type)
+static void check_prompts(const char *checkpoint, const char *golden, const char *npy_prefix,
+                          enum sp_dtype type)
 {
-    struct sp_session *session =
-        open_file(packed_file(packed_modelfile(checkpoint, NULL), type, SP_DTYPE_NONE));
+    struct sp_session *session = open_file(packed_alone(checkpoint, type));
     struct sp_json *root = golden_json(golden);
     const struct sp_json *prompts = sp_json_get(root, "prompts");
     const struct sp_json *greedy = sp_json_get(root, "greedy");
 
     assert_true(sp_json_len(prompts) > 0);
     for (size_t i = 0; i < sp_json_len(prompts); i++) {
-        struct logit_rows rows;
         size_t n;
         uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
-        const char *npy = keep_format("%s_%zu.npy", npy_prefix, i);
-        rows = keep_logits(session, ids, n);
-        check_rows(&rows, npy, tolerance);
+        struct logit_rows rows = keep_logits(session, ids, n);
+        check_rows(&rows, keep_format("%s_%zu.npy", npy_prefix, i), tolerance);
         check_greedy(session, ids, n, sp_json_get(sp_json_at(greedy, i), "ids"));
     }
 }
 
+/* Checks a checkpoint, a folder or a file, against a folder as ../shared/oracle/README.md describes
+ * it: golden.json and logits_K.npy. False if it is not there. */
+static bool check_target(const char *checkpoint, const char *folder, enum sp_dtype type)
+{
+    const char *golden = keep_format("%s/golden.json", folder);
+
+    if (!golden_exists(golden)) return false;
+    check_prompts(checkpoint, golden, keep_format("%s/logits", folder), type);
+    return true;
+}
+
 TEST(tiny_target)
 {
-    check_target(TESTDATA "/tiny/target", TESTDATA "/tiny/golden_target.json",
-                 TESTDATA "/tiny/target_logits", SP_DTYPE_NONE);
+    check_prompts(TESTDATA "/tiny/target", TESTDATA "/tiny/golden_target.json",
+                  TESTDATA "/tiny/target_logits", SP_DTYPE_NONE);
 }
 
 TEST(tiny_small_draft)
 {
-    check_target(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json", TESTDATA "/tiny/ar_logits",
-                 SP_DTYPE_NONE);
+    check_prompts(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json", TESTDATA "/tiny/ar_logits",
+                  SP_DTYPE_NONE);
 }
 
 static void check_oracle(const char *kind, const char *name, enum sp_dtype type)
 {
-    const char *checkpoint = keep_format(SHARED "/oracle/%s/%s", kind, name);
-    const char *golden = keep_format("%s/golden.json", checkpoint);
-    const char *npy = keep_format("%s/logits", checkpoint);
-    if (!golden_exists(golden)) skip();
-    check_target(checkpoint, golden, npy, type);
+    const char *folder = keep_format(SHARED "/oracle/%s/%s", kind, name);
+
+    if (!check_target(folder, folder, type)) skip();
 }
 
 /* Each kernel set and each prompt chunk size gives the golden rows, all with the same bits. */
@@ -166,26 +165,19 @@ static void check_rows_of_family(const char *path, const char *npy, double most,
 TEST(families)
 {
     for (const char *const *name = golden_families(); *name; name++) {
-        char npy[512];
-        struct sp_json *root;
-        const struct sp_json *prompts;
-        const char *path;
         double most = close_tolerance;
         print_message("%s\n", *name);
         const char *folder = keep_format(TESTDATA "/families/%s", *name);
-        const char *golden = keep_format("%s/golden.json", folder);
-        snprintf(npy, sizeof npy, "%s/logits", folder);
-        check_target(folder, golden, npy, SP_DTYPE_NONE);
-        path = packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
-        root = golden_json(golden);
-        prompts = sp_json_get(root, "prompts");
+        assert_true(check_target(folder, folder, SP_DTYPE_NONE));
+        const char *path = packed_alone(folder, SP_DTYPE_NONE);
+        const struct sp_json *root = golden_json(keep_format("%s/golden.json", folder));
+        const struct sp_json *prompts = sp_json_get(root, "prompts");
         (void)sp_json_to_double(sp_json_get(root, "shaken"), &most);
         if (most < close_tolerance) most = close_tolerance;
         for (size_t i = 0; i < sp_json_len(prompts); i++) {
             size_t n;
             uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
-            snprintf(npy, sizeof npy, "%s/logits_%zu.npy", folder, i);
-            check_rows_of_family(path, npy, most, ids, n);
+            check_rows_of_family(path, keep_format("%s/logits_%zu.npy", folder, i), most, ids, n);
         }
     }
 }
@@ -194,10 +186,8 @@ TEST(newer_families)
 {
     for (const char *const *name = golden_newer(); *name; name++) {
         const char *folder = keep_format(SHARED "/oracle/newer/%s", *name);
-        const char *golden = keep_format("%s/golden.json", folder);
-        const char *npy = keep_format("%s/logits", folder);
-        if (golden_exists(golden) && packed_is_supported(folder))
-            check_target(folder, golden, npy, SP_DTYPE_NONE);
+        if (golden_exists(keep_format("%s/golden.json", folder)) && packed_is_supported(folder))
+            check_target(folder, folder, SP_DTYPE_NONE);
     }
 }
 
@@ -220,32 +210,22 @@ static void oracle_source(void **state)
 /* Files that llama.cpp's programs wrote, with logits of the exactly dequantized weights. */
 static void oracle_gguf(void **state)
 {
-    char file[512];
-
     const char *folder = keep_format(SHARED "/oracle/sources/%s", (const char *)*state);
-    const char *golden = keep_format("%s/golden.json", folder);
-    const char *npy = keep_format("%s/logits", folder);
-    if (!golden_exists(golden)) skip();
-    snprintf(file, sizeof file, "%s/model.gguf", folder);
-    if (!golden_exists(file)) snprintf(file, sizeof file, "%s/model-00001-of-00003.gguf", folder);
-    check_target(file, golden, npy, SP_F32);
+    const char *file = keep_format("%s/model.gguf", folder);
+
+    if (!golden_exists(file)) file = keep_format("%s/model-00001-of-00003.gguf", folder);
+    if (!check_target(file, folder, SP_F32)) skip();
 }
 
 /* A checkpoint that llama.cpp's converter turned into a GGUF file has the checkpoint's logits. */
 static void converted_gguf(void **state)
 {
-    char folder[400];
     const char *name = *state, *joined = strstr(name, "_joined");
     size_t family = joined ? (size_t)(joined - name) : strlen(name);
+    const char *folder = keep_format(TESTDATA "/families/%.*s", (int)family, name);
 
-    const char *file = keep_format(TESTDATA "/gguf/%s.gguf", name);
-    snprintf(folder, sizeof folder, TESTDATA "/families/%.*s", (int)family, name);
-    if (!golden_exists(folder))
-        snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
-    const char *golden = keep_format("%s/golden.json", folder);
-    const char *npy = keep_format("%s/logits", folder);
-    if (!golden_exists(golden)) skip();
-    check_target(file, golden, npy, SP_F32);
+    if (!golden_exists(folder)) folder = keep_format(SHARED "/oracle/targets/%s", name);
+    if (!check_target(keep_format(TESTDATA "/gguf/%s.gguf", name), folder, SP_F32)) skip();
 }
 
 /* Compares the proposal after the last n ids with the golden one. */
@@ -276,25 +256,19 @@ static void fill_unselected(struct logit_rows *rows)
  * greedy steps. */
 static void check_draft(const char *folder, const char *golden)
 {
-    char path[512];
-    struct sp_session *session;
-    struct sp_json *root;
-    const struct sp_json *cases;
+    struct sp_session *session =
+        open_file(packed_file(keep_format("%s/Modelfile", folder), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    const struct sp_json *root = golden_json(keep_format("%s/%s", folder, golden));
+    const struct sp_json *cases = sp_json_get(root, "ids");
 
-    snprintf(path, sizeof path, "%s/%s", folder, golden);
-    root = golden_json(path);
-    snprintf(path, sizeof path, "%s/Modelfile", folder);
-    session = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
-    cases = sp_json_get(root, "ids");
     for (size_t i = 0; i < sp_json_len(cases); i++) {
-        struct logit_rows rows;
         size_t n, n_steps, width;
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
-        snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
-        golden_npy(path, &n_steps, &width);
-        rows = keep_draft_logits(session, ids, n, n_steps);
+        const char *npy = keep_format("%s/draft_logits_%zu.npy", folder, i);
+        golden_npy(npy, &n_steps, &width);
+        struct logit_rows rows = keep_draft_logits(session, ids, n, n_steps);
         fill_unselected(&rows);
-        check_rows(&rows, path, tolerance);
+        check_rows(&rows, npy, tolerance);
         check_proposals(session, n, sp_json_at(sp_json_get(root, "greedy"), i));
     }
 }
@@ -323,23 +297,21 @@ static void family_draft(void **state)
 /* A published Llama checkpoint: the first 16 logits of the last row, and greedy ids. */
 TEST(tinystories)
 {
-    const char *folder = SHARED "/models/real/tinystories-656K";
-    struct sp_json *root = golden_json(SHARED "/models/real/tinystories-656K/golden.json");
-    struct sp_session *session;
-    const struct sp_json *cases;
+    static const char folder[] = SHARED "/models/real/tinystories-656K";
+    const struct sp_json *root = golden_json(keep_format("%s/golden.json", folder));
 
     if (root == NULL) skip();
-    session = open_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
-    cases = sp_json_kind(root) == SP_JSON_ARRAY ? root : sp_json_get(root, "cases");
+    struct sp_session *session = open_file(packed_alone(folder, SP_DTYPE_NONE));
+    const struct sp_json *cases =
+        sp_json_kind(root) == SP_JSON_ARRAY ? root : sp_json_get(root, "cases");
     assert_true(sp_json_len(cases) > 0);
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         const struct sp_json *c = sp_json_at(cases, i);
         const struct sp_json *first = sp_json_get(c, "last_logits_first16");
-        struct logit_rows rows;
         float want[16];
         size_t n;
         uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
-        rows = keep_logits(session, ids, n);
+        struct logit_rows rows = keep_logits(session, ids, n);
         for (size_t j = 0; j < 16; j++) {
             double v = NAN;
             assert_true(sp_json_to_double(sp_json_at(first, j), &v));

@@ -9,10 +9,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
-
-#include <dirent.h>
 
 static const struct kept {
     const char *name, *tensor, *type, *rule;
@@ -57,23 +56,18 @@ static const struct kept rounded[] = {
 
 static void open_packed(struct sp_source *source, const char *folder, enum sp_dtype type)
 {
-    const char *path = packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE);
-    struct sp_err err = {0};
-
-    if (sp_source_open(source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_source_open(source, packed_alone(folder, type), SP_PART_TARGET, NULL, why));
 }
 
 static void assert_plan(const char *folder, const struct kept *want)
 {
     struct sp_source source;
     struct sp_plan plan = {0};
-    struct sp_err err = {0};
     bool found = false;
 
-    if (sp_source_open(&source, folder, SP_PART_TARGET, NULL, &err) ||
-        sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, NULL, false,
-                    &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_source_open(&source, folder, SP_PART_TARGET, NULL, why));
+    assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, NULL,
+                          false, why));
     for (size_t k = 0; k < plan.n_items; k++) {
         if (strcmp(plan.items[k].spec->name, want->tensor) != 0) continue;
         found = true;
@@ -117,19 +111,18 @@ TEST(same_values_as_f32)
 TEST(sizes)
 {
     static const char small[] = "fp8_kv_b mlx_qwen3_5";
-    DIR *sources = opendir(SHARED "/oracle/sources");
     size_t n = 0;
 
-    if (sources == NULL) skip();
-    for (struct dirent *entry; (entry = readdir(sources)) != NULL;) {
-        const char *folder = keep_format(SHARED "/oracle/sources/%s", entry->d_name);
+    if (!golden_exists(SHARED "/oracle/sources")) skip();
+    for (const char *const *name = folder_names(SHARED "/oracle/sources"); *name; name++) {
+        const char *folder = keep_format(SHARED "/oracle/sources/%s", *name);
         const char *gguf = keep_format("%s/model.gguf", folder);
         struct sp_source source;
         struct sp_plan plan = {0};
         uint64_t stored = 0, packed = 0;
 
         if (!golden_exists(keep_format("%s/config.json", folder)) && !golden_exists(gguf)) continue;
-        if (sp_is_among(entry->d_name, small)) continue;
+        if (sp_is_among(*name, small)) continue;
         assert_ok(sp_source_open(&source, golden_exists(gguf) ? gguf : folder, SP_PART_TARGET, NULL,
                                  NULL));
         assert_ok(sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, NULL,
@@ -138,12 +131,11 @@ TEST(sizes)
             stored += plan.items[i].source_size;
             packed += plan.items[i].size;
         }
-        if (100 * packed > 115 * stored) fail_msg("%s grows", entry->d_name);
+        if (100 * packed > 115 * stored) fail_msg("%s grows", *name);
         n++;
         sp_plan_release(&plan);
         sp_source_release(&source);
     }
-    closedir(sources);
     assert_true(n > 50);
 }
 

@@ -13,7 +13,6 @@
 #include "format/base/hash.h"
 #include "runtime/session/session.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -48,26 +47,19 @@ static void add_note(void *context, const char *sentence)
 static const char *new_folder(void)
 {
     const char *folder = packed_path("pages");
-    DIR *files = opendir(folder);
 
-    for (const struct dirent *e; files && (e = readdir(files)) != NULL;) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (e->d_name[0] != '.') assert_int_equal(unlink(path), 0);
-    }
-    if (files) closedir(files);
+    for (const char *const *name = folder_names(folder); *name; name++)
+        assert_int_equal(unlink(keep_format("%s/%s", folder, *name)), 0);
     notes[0] = '\0';
     return folder;
 }
 
 static size_t count_files(const char *folder, const char *part)
 {
-    DIR *files = opendir(folder);
     size_t n = 0;
 
-    for (const struct dirent *e; files && (e = readdir(files)) != NULL;)
-        n += e->d_name[0] != '.' && strstr(e->d_name, part) != NULL;
-    if (files) closedir(files);
+    for (const char *const *name = folder_names(folder); *name; name++)
+        n += strstr(*name, part) != NULL;
     return n;
 }
 
@@ -81,9 +73,8 @@ static struct sp_prompt_cache *open_cache(const char *folder, uint64_t limit)
     const struct sp_prompt_cache_options options = {
         .size = sizeof options, .folder = folder, .limit = limit, .note = add_note};
     struct sp_prompt_cache *cache = NULL;
-    struct sp_err err = {0};
 
-    if (sp_prompt_cache_open(&cache, &options, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_prompt_cache_open(&cache, &options, why));
     return keep_with(cache, close_cache);
 }
 
@@ -91,10 +82,7 @@ static struct sp_prompt_cache *open_cache(const char *folder, uint64_t limit)
 static struct generate_fixture open_with(const char *path, const char *kernels, unsigned n_threads,
                                          struct sp_session_options options)
 {
-    struct sp_package *package =
-        keep_package(path, &(struct sp_package_options){.size = sizeof(struct sp_package_options),
-                                                        .kernels = kernels,
-                                                        .n_threads = n_threads});
+    struct sp_package *package = keep_package_with(path, kernels, n_threads);
 
     package->target->config.max_positions = N_CONTEXT;
     if (package->draft) package->draft->config.max_positions = N_CONTEXT;
@@ -111,22 +99,14 @@ static struct generate_fixture open_long(const char *path, const char *kernels, 
         (struct sp_session_options){.draft_by = SP_DRAFT_BY_BOTH, .prompt_cache = cache});
 }
 
-static void ids_of(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
-{
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
-    }
-}
-
 /* The prompts for a package. p.last lacks the response to the second one. */
 static void make_prompts(struct prompts *p, const struct generate_fixture *g)
 {
     size_t n_vocab = g->package->target->config.n_vocab;
 
-    ids_of(p->first, N_FIRST, 1, n_vocab);
-    ids_of(p->next, N_NEXT, 2, n_vocab);
-    ids_of(p->last, N_LAST, 3, n_vocab);
+    generate_ids(p->first, N_FIRST, 1, n_vocab);
+    generate_ids(p->next, N_NEXT, 2, n_vocab);
+    generate_ids(p->last, N_LAST, 3, n_vocab);
     memcpy(p->next, p->first, N_COMMON * sizeof *p->next);
     p->next[N_COMMON] = (p->first[N_COMMON] + 1) % (uint32_t)n_vocab;
     memcpy(p->last, p->next, sizeof p->next);
@@ -149,10 +129,7 @@ static size_t answer_anew(const char *path, const char *kernels, const char *fol
 
 static struct sp_result plain_answer(const char *path, const uint32_t *ids, size_t n)
 {
-    struct generate_fixture g = open_long(path, NULL, 1, NULL);
-    struct sp_result r = generate_run(g.session, ids, n, N_TOKENS, PLAIN, true);
-
-    return r;
+    return generate_run(open_long(path, NULL, 1, NULL).session, ids, n, N_TOKENS, PLAIN, true);
 }
 
 /* Checks that a session that reads pages has the caches and the proposals of the one that wrote
@@ -184,12 +161,11 @@ static void check(const char *path)
     struct generate_fixture plain = open_long(path, NULL, 1, NULL);
     bool is_recurrent = sp_config_is_recurrent(&writer.package->target->config);
     struct prompts p;
-    struct sp_result want, r;
     size_t n_reused;
 
     make_prompts(&p, &writer);
-    want = generate_run(plain.session, p.next, N_NEXT, N_TOKENS, PLAIN, true);
-    r = generate_run(writer.session, p.next, N_NEXT, N_TOKENS, DRAFT_LENGTH, true);
+    struct sp_result want = generate_run(plain.session, p.next, N_NEXT, N_TOKENS, PLAIN, true);
+    struct sp_result r = generate_run(writer.session, p.next, N_NEXT, N_TOKENS, DRAFT_LENGTH, true);
     generate_assert_same(&r, &want);
     assert_int_equal(r.n_reused, 0);
     assert_int_equal(answer_anew(path, NULL, folder, p.next, N_NEXT, &want), 512);
@@ -207,10 +183,8 @@ static void check(const char *path)
 TEST(families)
 {
     for (const char *const *name = golden_families(); *name; name++) {
-        char folder[400];
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
         print_message("%s\n", *name);
-        check(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE));
+        check(packed_family(*name, SP_Q8));
     }
 }
 
@@ -226,10 +200,8 @@ TEST(speculators)
                                          "peagle_sliding"};
 
     for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
-        char folder[400];
-        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[i]);
         print_message("%s\n", drafts[i]);
-        check(packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8));
+        check(packed_speculator(drafts[i], SP_Q8, SP_Q8));
     }
 }
 
@@ -237,15 +209,9 @@ TEST(speculators)
 TEST(heads)
 {
     static const struct handmade_options how = {.mixing = 0.01f, .copies = true};
-    char folder[512];
 
-    handmade_qwen3_5(scratch_folder(), &how);
-    check(packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8));
-    snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
-    assert_int_equal(mkdir(folder, 0777), 0);
-    handmade_eagle3(folder, &how);
-    check(packed_file(scratch_write("Modelfile", "FROM .\nDRAFT ./draft\n", 21), SP_Q8, SP_Q8));
-    scratch_remove();
+    check(packed_handmade(&how, SP_Q8, SP_Q8));
+    check(packed_handmade_eagle3(&how, SP_Q8, SP_Q8));
 }
 
 TEST(assistants)
@@ -350,15 +316,10 @@ static void check_together(const char *path, size_t n_cancelled)
 /* Each page is computed once. */
 TEST(sequences_wait_for_pages)
 {
-    static const char *const families[] = {"olmo3", "qwen3_next"};
-    char folder[400];
-
     check_together(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 0);
     check_together(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_Q8), 0);
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", families[i]);
-        check_together(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE), 0);
-    }
+    check_together(packed_family("olmo3", SP_Q8), 0);
+    check_together(packed_family("qwen3_next", SP_Q8), 0);
 }
 
 /* A page whose computation is cancelled is computed by one of those that wait for it. */
@@ -429,7 +390,7 @@ static void check_shared(const char *path, enum sp_cache_type type)
     assert_in_range(resident, divided * N_SESSIONS, divided * N_SESSIONS * 5 / 4);
 
     plain = open_with(path, NULL, 1, (struct sp_session_options){.cache = type});
-    ids_of(p.next, N_NEXT, 7, plain.package->target->config.n_vocab);
+    generate_ids(p.next, N_NEXT, 7, plain.package->target->config.n_vocab);
     memcpy(p.next, p.first, 200 * sizeof *p.next);
     generate_run(plain.session, p.next, N_FIRST, 1, PLAIN, true);
     generate_run(all[1].session, p.next, N_FIRST, 1, PLAIN, true);
@@ -478,9 +439,7 @@ TEST(pages_are_shared)
 
     check_shared(path, SP_CACHE_F16);
     check_shared(path, SP_CACHE_F32);
-    check_shared(
-        packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
-        SP_CACHE_F16);
+    check_shared(packed_family("qwen3_next", SP_Q8), SP_CACHE_F16);
 }
 
 /* ---- pages that cannot be used ---- */
@@ -511,21 +470,18 @@ static struct kept keep_first(const char *path, bool drafts)
 /* The path of the page, 0 or 1, of the first prompt: later pages have more tokens. */
 static const char *page_path(const struct kept *k, size_t page)
 {
-    static char paths[2][4096];
-    DIR *files = opendir(k->folder);
+    const char *paths[2];
     off_t sizes[2];
     size_t n = 0;
 
-    assert_non_null(files);
-    for (const struct dirent *e; (e = readdir(files)) != NULL;) {
+    for (const char *const *name = folder_names(k->folder); *name; name++) {
         struct stat info;
-        if (e->d_name[0] == '.' || strstr(e->d_name, ".state")) continue;
+        if (strstr(*name, ".state")) continue;
         assert_true(n < 2);
-        snprintf(paths[n], sizeof paths[n], "%s/%s", k->folder, e->d_name);
+        paths[n] = keep_format("%s/%s", k->folder, *name);
         assert_int_equal(stat(paths[n], &info), 0);
         sizes[n++] = info.st_size;
     }
-    closedir(files);
     assert_int_equal(n, 2);
     assert_true(sizes[0] != sizes[1]);
     return paths[(sizes[0] < sizes[1]) == (page == 1)];
@@ -584,26 +540,21 @@ TEST(damage_is_detected)
 /* Damage in windows, whose slots several pages share, loses all that was read. */
 TEST(damage_in_windows_is_detected)
 {
-    check_damages(
-        packed_file(packed_modelfile(TESTDATA "/families/olmo3", NULL), SP_Q8, SP_DTYPE_NONE));
+    check_damages(packed_family("olmo3", SP_Q8));
 }
 
 TEST(lost_states_are_missed)
 {
-    struct kept k = keep_first(
-        packed_file(packed_modelfile(TESTDATA "/families/mamba2", NULL), SP_Q8, SP_DTYPE_NONE),
-        true);
-    char path[4096];
-    DIR *files = opendir(k.folder);
+    struct kept k = keep_first(packed_family("mamba2", SP_Q8), true);
+    const char *path = NULL;
     uint8_t *bytes;
     size_t size;
 
-    for (const struct dirent *e; (e = readdir(files)) != NULL;) {
-        if (strstr(e->d_name, ".state") == NULL) continue;
-        snprintf(path, sizeof path, "%s/%s", k.folder, e->d_name);
+    for (const char *const *name = folder_names(k.folder); *name; name++) {
+        if (strstr(*name, ".state") == NULL) continue;
+        path = keep_format("%s/%s", k.folder, *name);
         assert_int_equal(truncate(path, 100), 0);
     }
-    closedir(files);
     assert_in_range(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 0, 256);
     assert_non_null(strstr(notes, ".state.page"));
     assert_int_equal(answer_anew(k.path, NULL, k.folder, k.p.first, N_FIRST, &k.want), 512);
@@ -675,15 +626,11 @@ static void check_cancelled(const char *path)
     struct sp_prompt_cache *cache = open_cache(folder, 0);
     struct generate_fixture g = open_long(path, NULL, 1, cache);
     struct prompts p;
-    struct sp_result want = SP_RESULT_INIT, r = SP_RESULT_INIT;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = p.next,
-                                 .n_prompt = N_NEXT,
-                                 .max_tokens = 1,
-                                 .prompt_progress = cancel_late};
+    struct sp_result r = SP_RESULT_INIT;
+    struct sp_request request = {ANSWER_TO(p.next, N_NEXT, 1), .prompt_progress = cancel_late};
 
     make_prompts(&p, &g);
-    want = plain_answer(path, p.next, N_NEXT);
+    struct sp_result want = plain_answer(path, p.next, N_NEXT);
     assert_int_equal(sp_session_generate(g.session, &request, &r, NULL), SP_E_CANCELLED);
     assert_in_range(answer_anew(path, NULL, folder, p.next, N_NEXT, &want), 512, 640);
     r = generate_run(g.session, p.next, N_NEXT, N_TOKENS, DRAFT_LENGTH, true);
@@ -695,10 +642,8 @@ static void check_cancelled(const char *path)
 TEST(cancelled_prompts_are_kept)
 {
     check_cancelled(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8));
-    check_cancelled(
-        packed_file(packed_modelfile(TESTDATA "/families/mamba2", NULL), SP_Q8, SP_DTYPE_NONE));
-    check_cancelled(
-        packed_file(packed_modelfile(TESTDATA "/families/olmo3", NULL), SP_Q8, SP_DTYPE_NONE));
+    check_cancelled(packed_family("mamba2", SP_Q8));
+    check_cancelled(packed_family("olmo3", SP_Q8));
 }
 
 /* Sessions with and without the draft have pages of their own. */
@@ -719,7 +664,6 @@ TEST(oldest_pages_are_removed)
 {
     struct kept k = keep_first(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8), true);
     const char *first = page_path(&k, 0), *second = page_path(&k, 1);
-    char other[4096];
     struct stat info;
     uint64_t size;
     struct sp_prompt_cache *cache;
@@ -738,8 +682,7 @@ TEST(oldest_pages_are_removed)
     assert_in_range(count_files(k.folder, ".page"), 1, 2);
     assert_string_equal(notes, "");
     /* What the user has in the folder stays. */
-    snprintf(other, sizeof other, "%s/letter.pages", k.folder);
-    write_page(other, (const uint8_t *)"Dear", 4);
+    write_page(keep_format("%s/letter.pages", k.folder), (const uint8_t *)"Dear", 4);
     cache = open_cache(k.folder, 1);
     assert_int_equal(count_files(k.folder, ".page"), 1);
 }
@@ -747,8 +690,7 @@ TEST(oldest_pages_are_removed)
 /* Pages that another process removed are not written again from windows that have moved on. */
 TEST(windows_that_moved_on_are_not_kept)
 {
-    const char *path =
-        packed_file(packed_modelfile(TESTDATA "/families/olmo3", NULL), SP_Q8, SP_DTYPE_NONE);
+    const char *path = packed_family("olmo3", SP_Q8);
     struct generate_fixture g = open_long(path, NULL, 1, open_cache(new_folder(), 0));
     struct prompts p;
     struct sp_result r, want;
@@ -792,13 +734,11 @@ TEST(unusable_folders_are_refused)
 {
     struct sp_prompt_cache_options options = {.size = sizeof options, .folder = "/dev/null"};
     struct sp_prompt_cache *cache;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_prompt_cache_open(&cache, &options, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "/dev/null is not a folder");
+    assert_fails_as(sp_prompt_cache_open(&cache, &options, why), SP_E_USAGE,
+                    "/dev/null is not a folder");
     options.folder = "/dev/null/pages";
-    err = (struct sp_err){0};
-    assert_int_equal(sp_prompt_cache_open(&cache, &options, &err), SP_E_IO);
+    assert_fails(sp_prompt_cache_open(&cache, &options, why), SP_E_IO, "");
 }
 
 /* ---- pages from strangers ---- */
@@ -811,17 +751,12 @@ static void try_bytes(const struct kept *k, const char *page, uint8_t *bytes, si
     size_t n_kept = kept_count();
     struct sp_prompt_cache *cache = open_cache(k->folder, 0);
     struct generate_fixture g = open_long(k->path, NULL, 1, cache);
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = k->p.first,
-                                 .n_prompt = N_FIRST,
-                                 .max_tokens = 6,
-                                 .draft_len = DRAFT_LENGTH};
+    struct sp_request request = {ANSWER_TO(k->p.first, N_FIRST, 6), .draft_len = DRAFT_LENGTH};
     struct sp_result result = SP_RESULT_INIT;
-    enum sp_status st;
 
     sp_put64(bytes + size - 8, sp_hash64(bytes + HEAD, size - HEAD - 8));
     write_page(page, bytes, size);
-    st = sp_session_generate(g.session, &request, &result, NULL);
+    enum sp_status st = sp_session_generate(g.session, &request, &result, NULL);
     assert_true(st == SP_OK || st == SP_E_INPUT);
     sp_result_release(&result);
     kept_release(n_kept);
@@ -837,11 +772,7 @@ TEST(corrupted_pages_are_refused_or_usable)
     uint32_t noise = 1;
 
     for (size_t d = 0; d < sizeof drafts / sizeof *drafts; d++) {
-        char folder[400];
-        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[d]);
-        struct kept k = keep_first(
-            packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8),
-            true);
+        struct kept k = keep_first(packed_speculator(drafts[d], SP_Q8, SP_Q8), true);
         const char *page = page_path(&k, 1);
         size_t size, n_tried = 0;
         uint8_t *bytes = (uint8_t *)scratch_read(page, &size);

@@ -1,41 +1,41 @@
 /* Tests ranks through the library: their link is measured, a prompt cache is the same file with any
  * number of ranks, and a generation that loses a rank fails with one sentence. */
-#include "format/base/file.h"
 #include "format/base/hash.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"
 #include "runtime/speculate/draft_length.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/grammar_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 enum { N_IDS = 24 };
+
+static char lost[256]; /* what was said of a rank that was lost */
+
 static void note_lost(void *context, const char *sentence)
 {
-    snprintf(context, 256, "%s", sentence);
+    (void)context;
+    snprintf(lost, sizeof lost, "%s", sentence);
 }
 
 /* draft: NULL: none. */
-static struct sp_package *open_pair(const char *model, const char *draft, unsigned n_ranks,
-                                    char lost[256])
+static struct sp_package *open_pair(const char *model, const char *draft, unsigned n_ranks)
 {
-    const char *path = packed_file(packed_modelfile(model, draft), SP_DTYPE_NONE, SP_DTYPE_NONE);
-    struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
-    struct sp_package *package;
+    const struct sp_package_options options = {
+        .size = sizeof options, .n_threads = 1, .n_ranks = n_ranks, .rank_lost = note_lost};
 
-    options.n_threads = 1;
-    options.n_ranks = n_ranks;
-    options.rank_lost = note_lost;
-    options.rank_context = lost;
-    assert_int_equal(sp_package_open(&package, path, &options, NULL), SP_OK);
-    return package;
+    *lost = '\0';
+    return keep_package(packed_file(packed_modelfile(model, draft), SP_DTYPE_NONE, SP_DTYPE_NONE),
+                        &options);
 }
 
 /* A model with two kv heads, and windows that the prompt and the answer exceed. */
@@ -43,49 +43,22 @@ static const char heads[] = TESTDATA "/families/exaone4";
 /* A model with a vocabulary of 1600 tokens and two drafts. */
 static const char tiny[] = TESTDATA "/tiny/target";
 
-static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
+static struct sp_package *open_ranks(unsigned n_ranks)
 {
-    return open_pair(heads, NULL, n_ranks, lost);
+    return open_pair(heads, NULL, n_ranks);
 }
 
 static const uint32_t story[] = {5, 8, 25, 42};
 
-static enum sp_status generate_in(struct sp_session *session, uint32_t ids[N_IDS],
-                                  struct sp_err *err)
-{
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = 4,
-                                 .max_tokens = N_IDS,
-                                 .draft_len = SP_DRAFT_LENGTH_AUTO,
-                                 .ignore_eos = true};
-    struct sp_result result = SP_RESULT_INIT;
-    enum sp_status st = sp_session_generate(session, &request, &result, err);
-
-    if (st) return st;
-    assert_int_equal(result.n_ids, N_IDS);
-    memcpy(ids, result.ids, N_IDS * sizeof *ids);
-    sp_result_release(&result);
-    return SP_OK;
-}
-
-static struct sp_session *open_session(struct sp_package *package)
-{
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct sp_session *session;
-
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-    return session;
-}
+/* A request for N_IDS tokens after the story. */
+#define STORY_REQUEST ANSWER_TO(story, 4, N_IDS), .ignore_eos = true
 
 /* The last child of this process. */
 static pid_t find_rank(void)
 {
+    FILE *f = fopen(keep_format("/proc/self/task/%d/children", (int)getpid()), "r");
     int pid = 0, next;
-    FILE *f;
 
-    const char *path = keep_format("/proc/self/task/%d/children", (int)getpid());
-    f = fopen(path, "r");
     if (f == NULL) return 0; /* a kernel without this list */
     while (fscanf(f, "%d", &next) == 1)
         pid = next;
@@ -95,30 +68,25 @@ static pid_t find_rank(void)
 
 TEST(lost_rank_ends_generation)
 {
-    uint32_t want[N_IDS], got[N_IDS];
-    char lost[256] = "";
-    struct sp_package *one = open_ranks(1, lost), *three = open_ranks(3, lost);
-    struct sp_session *alone = open_session(one), *session = open_session(three), *another = NULL;
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct sp_err err = {0};
+    static const char cause[] = "rank 2 of 3 was ended by signal 9";
+    const struct sp_request request = {STORY_REQUEST, .draft_len = SP_DRAFT_LENGTH_AUTO};
+    struct sp_package *three = open_ranks(3);
+    struct sp_session *session = keep_session(three, NULL), *another = NULL;
+    struct sp_result got, want, none = SP_RESULT_INIT;
     pid_t rank = find_rank();
 
-    assert_int_equal(generate_in(alone, want, NULL), SP_OK);
-    assert_int_equal(generate_in(session, got, NULL), SP_OK);
-    assert_memory_equal(got, want, sizeof want);
+    want = keep_answer(keep_session(open_ranks(1), NULL), &request);
+    got = keep_answer(session, &request);
+    assert_int_equal(want.n_ids, N_IDS);
+    assert_int_equal(got.n_ids, N_IDS);
+    assert_memory_equal(got.ids, want.ids, N_IDS * sizeof *want.ids);
     assert_string_equal(lost, "");
     if (rank) {
         assert_int_equal(kill(rank, SIGKILL), 0);
-        assert_int_equal(generate_in(session, got, &err), SP_E_IO);
-        assert_string_equal(err.text, "rank 2 of 3 was ended by signal 9");
-        assert_string_equal(lost, err.text);
-        assert_int_equal(sp_session_open(&another, three, &options, &err), SP_E_IO);
-        assert_string_equal(err.text, lost);
+        assert_fails_as(sp_session_generate(session, &request, &none, why), SP_E_IO, cause);
+        assert_string_equal(lost, cause);
+        assert_fails_as(sp_session_open(&another, three, NULL, why), SP_E_IO, cause);
     }
-    sp_session_close(session);
-    sp_session_close(alone);
-    sp_package_close(three);
-    sp_package_close(one);
 }
 
 /* ---- logits ---- */
@@ -127,17 +95,12 @@ TEST(lost_rank_ends_generation)
 static struct sp_result answer_of(const char *model, const char *draft, unsigned n_ranks,
                                   const struct sp_request *request, struct sp_rank_info *info)
 {
-    char lost[256] = "";
-    struct sp_package *package = open_pair(model, draft, n_ranks, lost);
-    struct sp_session *session = open_session(package);
-    struct sp_result result = SP_RESULT_INIT;
+    struct sp_package *package = open_pair(model, draft, n_ranks);
+    struct sp_result result = keep_answer(keep_session(package, NULL), request);
 
-    assert_int_equal(sp_session_generate(session, request, &result, NULL), SP_OK);
     assert_int_equal(result.n_ids, N_IDS);
     *info = (struct sp_rank_info)SP_RANK_INFO_INIT;
     sp_package_describe_ranks(package, info);
-    sp_session_close(session);
-    sp_package_close(package);
     return result;
 }
 
@@ -149,8 +112,6 @@ static struct sp_rank_info exchange_of(const char *model, const struct sp_reques
     struct sp_result two = answer_of(model, NULL, 2, request, &info);
 
     assert_memory_equal(two.ids, one.ids, N_IDS * sizeof *one.ids);
-    sp_result_release(&one);
-    sp_result_release(&two);
     return info;
 }
 
@@ -159,11 +120,7 @@ static struct sp_rank_info exchange_of(const char *model, const struct sp_reques
 TEST(largest_logit_is_sent_instead_of_rows)
 {
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = 4,
-                                 .max_tokens = N_IDS,
-                                 .ignore_eos = true};
+    struct sp_request request = {STORY_REQUEST};
     struct sp_rank_info plain = exchange_of(heads, &request), other;
 
     request.sampling = &sampling; /* temperature 0 */
@@ -182,24 +139,16 @@ TEST(largest_logit_is_sent_instead_of_rows)
 /* Where a grammar does not allow the largest logit, the row follows: 800 of 1600 logits. */
 TEST(row_follows_if_a_grammar_needs_it)
 {
-    static const char text[] = "root ::= [b-x]{400}";
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = 4,
-                                 .max_tokens = N_IDS,
-                                 .ignore_eos = true};
+    struct sp_request request = {STORY_REQUEST};
     struct sp_rank_info plain = exchange_of(tiny, &request), constrained;
-    struct sp_grammar *grammar;
     uint64_t n_rows;
 
-    assert_int_equal(sp_grammar_of_gbnf(&grammar, text, sizeof text - 1, NULL), SP_OK);
     request.ignore_eos = false;
-    request.grammar = grammar;
+    request.grammar = keep_gbnf("root ::= [b-x]{400}");
     constrained = exchange_of(tiny, &request);
     n_rows = constrained.messages - plain.messages;
     assert_in_range(n_rows, 1, N_IDS);
     assert_int_equal(constrained.received - plain.received, n_rows * 800 * sizeof(float));
-    sp_grammar_close(grammar);
 }
 
 /* Greedy draft tokens need no rows either, and are those of one process: as many are accepted. */
@@ -207,12 +156,7 @@ TEST(drafts_are_those_of_one_process)
 {
     static const char *const drafts[] = {TESTDATA "/tiny/ar", TESTDATA "/tiny/dflash"};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = story,
-                                 .n_prompt = 4,
-                                 .max_tokens = N_IDS,
-                                 .draft_len = 3,
-                                 .ignore_eos = true};
+    struct sp_request request = {STORY_REQUEST, .draft_len = 3};
 
     for (size_t i = 0; i < 2; i++) {
         struct sp_rank_info info, rows;
@@ -230,9 +174,6 @@ TEST(drafts_are_those_of_one_process)
         assert_int_equal(rows.messages, info.messages);
         assert_true(rows.received - info.received >=
                     (penalized.drafted + N_IDS) * (800 * sizeof(float) - 64));
-        sp_result_release(&penalized);
-        sp_result_release(&two);
-        sp_result_release(&one);
     }
 }
 
@@ -248,7 +189,7 @@ static void run_story(struct sp_session *session, enum sp_logits_need needs)
                                .n_logits = 4,
                                .needs = needs};
 
-    assert_int_equal(sp_decoder_grow(seq.decoder, 4, NULL), SP_OK);
+    assert_ok(sp_decoder_grow(seq.decoder, 4, why));
     sp_batch_run(&seq, 1);
 }
 
@@ -273,14 +214,11 @@ static void check_row(const struct sp_session *session, size_t t, const struct s
 /* A row of 1600 logits has two blocks: the first of three ranks has none, the others have one. */
 TEST(probability_has_the_bits_of_one_process)
 {
-    char lost[256] = "";
-    struct sp_package *one = open_pair(tiny, NULL, 1, lost);
-    struct sp_session *alone = open_session(one);
+    struct sp_session *alone = keep_session(open_pair(tiny, NULL, 1), NULL);
 
     run_story(alone, SP_LOGITS_ROWS);
     for (unsigned n_ranks = 2; n_ranks <= 3; n_ranks++) {
-        struct sp_package *package = open_pair(tiny, NULL, n_ranks, lost);
-        struct sp_session *session = open_session(package);
+        struct sp_session *session = keep_session(open_pair(tiny, NULL, n_ranks), NULL);
         for (int best = 0; best < 2; best++) {
             run_story(session, best ? SP_LOGITS_BEST : SP_LOGITS_PROBABILITY);
             for (size_t t = 4; t-- > 0;) {
@@ -288,11 +226,7 @@ TEST(probability_has_the_bits_of_one_process)
                 check_row(session, t, &want, !best);
             }
         }
-        sp_session_close(session);
-        sp_package_close(package);
     }
-    sp_session_close(alone);
-    sp_package_close(one);
 }
 
 /* ---- drafts with vocabularies and scores of their own ---- */
@@ -333,10 +267,9 @@ static enum sp_status propose_by_rows(void *state, uint32_t *id, double *confide
 static struct proposed propose(const char *target, const char *draft, unsigned n_ranks,
                                enum sp_logits_need needs, bool rates, bool reads_rows)
 {
-    char lost[256] = "";
-    struct sp_package *package = open_pair(target, draft, n_ranks, lost);
-    struct sp_session *session = open_session(package);
-    struct sp_speculator *s = session->speculator;
+    size_t n_kept = kept_count();
+    struct sp_package *package = open_pair(target, draft, n_ranks);
+    struct sp_speculator *s = keep_session(package, NULL)->speculator;
     struct sp_chooser chooser = sp_greedy_chooser(package->backend.vector);
     struct sp_drafting_controller batch;
     struct sp_draft_length length;
@@ -354,11 +287,10 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
     sp_draft_length_init(&length, &batch);
     length.n_asked = N_DRAFT;
     sp_scheduler_acquire(s->scheduler);
-    assert_int_equal(sp_speculator_prompt(s, story, 3, &ignored, NULL, NULL, NULL), SP_OK);
+    assert_ok(sp_speculator_prompt(s, story, 3, &ignored, NULL, NULL, why));
     sp_speculator_begin(s, story[3]);
     if (n_ranks > 1) before = package->ranks->traffic;
-    assert_int_equal(sp_drafter_propose(s->drafter, s->ids, s->n_cached, &p.n, &proposal, NULL),
-                     SP_OK);
+    assert_ok(sp_drafter_propose(s->drafter, s->ids, s->n_cached, &p.n, &proposal, why));
     if (n_ranks > 1) {
         p.n_messages = package->ranks->traffic.n_messages - before.n_messages;
         p.received = package->ranks->traffic.received - before.received;
@@ -366,8 +298,7 @@ static struct proposed propose(const char *target, const char *draft, unsigned n
     sp_scheduler_release(s->scheduler);
     memcpy(p.ids, s->ids + s->n_cached + 1, sizeof p.ids);
     memcpy(p.confidences, length.confidences + 1, sizeof p.confidences);
-    sp_session_close(session);
-    sp_package_close(package);
+    kept_release(n_kept);
     assert_int_equal(p.n, N_DRAFT);
     return p;
 }
@@ -428,10 +359,10 @@ static struct sp_ranks *open_backend(struct sp_backend *backend, unsigned n_rank
     struct sp_ranks with = {.file = none}, *ranks = NULL;
 
     if (n_ranks > 1) {
-        assert_int_equal(sp_ranks_fork(&with.transport, n_ranks, serve, &none, NULL), SP_OK);
-        assert_int_equal(sp_ranks_new(&ranks, &with, NULL), SP_OK);
+        assert_ok(sp_ranks_fork(&with.transport, n_ranks, serve, &none, why));
+        assert_ok(sp_ranks_new(&ranks, &with, why));
     }
-    assert_int_equal(sp_backend_init(backend, "scalar", 1, NULL), SP_OK);
+    assert_ok(sp_backend_init(backend, "scalar", 1, why));
     if (ranks) backend->remote = &ranks->remote;
     return ranks;
 }
@@ -441,24 +372,21 @@ static void transfer(struct sp_kv *kv, const char *path, bool reads)
 {
     struct sp_cache_file *file;
 
-    assert_int_equal(reads ? sp_cache_file_open(&file, path, NULL)
-                           : sp_cache_file_create(&file, path, NULL),
-                     SP_OK);
+    assert_ok(reads ? sp_cache_file_open(&file, path, why)
+                    : sp_cache_file_create(&file, path, why));
     for (size_t i = 0; i < kv->n_slots / SP_SPAN; i++)
-        assert_int_equal(sp_kv_transfer(kv, file, i, NULL), SP_OK);
-    assert_int_equal(sp_cache_file_finish(file, NULL), SP_OK);
+        assert_ok(sp_kv_transfer(kv, file, i, why));
+    assert_ok(sp_cache_file_finish(file, why));
     sp_cache_file_close(file);
 }
 
 /* Memory of a process that no file backs, in kB. */
 static size_t private_memory(pid_t pid)
 {
+    FILE *f = fopen(keep_format("/proc/%d/status", (int)pid), "r");
     char line[128];
     size_t n = 0;
-    FILE *f;
 
-    const char *path = keep_format("/proc/%d/status", (int)pid);
-    f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %zu", &n) != 1)
         continue;
@@ -481,17 +409,17 @@ TEST(rank_stores_its_heads)
     rank = find_rank();
     is_seen = rank && !IS_SANITIZED;
     open_backend(&one, 1);
-    assert_int_equal(sp_kv_open(&whole, one.remote, &large, NULL), SP_OK);
-    assert_int_equal(sp_kv_grow(&whole, SIZE_MAX, NULL), SP_OK);
+    assert_ok(sp_kv_open(&whole, one.remote, &large, why));
+    assert_ok(sp_kv_grow(&whole, SIZE_MAX, why));
     transfer(&whole, path, false);
     size = sp_kv_size_here(&whole, N_POSITIONS);
     assert_int_equal(size, sp_kv_size(&whole, N_POSITIONS));
 
-    assert_int_equal(sp_kv_open(&divided, three.remote, &large, NULL), SP_OK);
+    assert_ok(sp_kv_open(&divided, three.remote, &large, why));
     assert_int_equal(divided.n_heads, 2);
     assert_int_equal(sp_kv_size_here(&divided, N_POSITIONS), size);
     assert_int_equal(sp_kv_size(&divided, N_POSITIONS), size / 5 * 2);
-    assert_int_equal(sp_kv_grow(&divided, SIZE_MAX, NULL), SP_OK);
+    assert_ok(sp_kv_grow(&divided, SIZE_MAX, why));
     before = is_seen ? private_memory(rank) : 0;
     transfer(&divided, path, true);
     grown = is_seen ? private_memory(rank) - before : size / 5 / 1024;
@@ -516,17 +444,15 @@ TEST(large_passes_are_refused)
                                     .n_positions = N_POSITIONS,
                                     .max_rows = 1000};
     struct sp_backend two;
-    struct sp_ranks *ranks;
-    struct sp_err err = {0};
+    struct sp_ranks *ranks = open_backend(&two, 2);
     struct sp_kv kv;
 
-    ranks = open_backend(&two, 2);
     ranks->transport->max_size = 1 << 20;
-    assert_int_equal(sp_kv_open(&kv, two.remote, &options, &err), SP_E_UNSUPPORTED);
-    assert_string_equal(err.text, "2 ranks: a pass of 1000 rows has messages of up to 1610240 "
-                                  "bytes, expected at most 1048576");
+    assert_fails_as(sp_kv_open(&kv, two.remote, &options, why), SP_E_UNSUPPORTED,
+                    "2 ranks: a pass of 1000 rows has messages of up to 1610240 "
+                    "bytes, expected at most 1048576");
     options.max_rows = 500;
-    assert_int_equal(sp_kv_open(&kv, two.remote, &options, &err), SP_OK);
+    assert_ok(sp_kv_open(&kv, two.remote, &options, why));
     sp_kv_release(&kv);
     sp_ranks_close(ranks);
     sp_backend_release(&two);
@@ -561,7 +487,7 @@ TEST(messages_may_have_gigabytes)
     uint8_t *message;
     const uint8_t *answer;
 
-    assert_int_equal(sp_ranks_fork(&t, 3, answer_last_byte, NULL, NULL), SP_OK);
+    assert_ok(sp_ranks_fork(&t, 3, answer_last_byte, NULL, why));
     assert_null(t->ops->buffer(t, t->max_size + 1));
     if (t->max_size >= size) { /* address space is not limited */
         message = t->ops->buffer(t, size);
@@ -580,18 +506,10 @@ TEST(messages_may_have_gigabytes)
 /* The only page in a folder. */
 static const char *page_in(const char *folder)
 {
-    static char path[4096];
-    DIR *files = opendir(folder);
+    const char *const *names = folder_names(folder);
 
-    assert_non_null(files);
-    *path = '\0';
-    for (const struct dirent *e; (e = readdir(files)) != NULL;) {
-        if (e->d_name[0] == '.') continue;
-        assert_int_equal(*path, 0);
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    }
-    closedir(files);
-    return path;
+    assert_true(names[0] && !names[1]);
+    return keep_format("%s/%s", folder, names[0]);
 }
 
 /* Reads a prompt of more than a page in a new session; returns the number of reused tokens. */
@@ -599,29 +517,19 @@ static size_t read_prompt(struct sp_package *package, const char *folder, uint32
 {
     const struct sp_prompt_cache_options where = {.size = sizeof where, .folder = folder};
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct sp_session *session;
-    struct sp_result result = SP_RESULT_INIT;
     uint32_t prompt[SP_SPAN + 40];
-    struct sp_request request = {.size = sizeof request,
-                                 .prompt = prompt,
-                                 .n_prompt = SP_SPAN + 40,
-                                 .max_tokens = N_IDS,
-                                 .draft_len = SP_DRAFT_LENGTH_AUTO,
-                                 .ignore_eos = true};
-    size_t n_reused;
+    size_t n_kept = kept_count();
 
     package->target->config.max_positions = 512;
     for (uint32_t i = 0; i < SP_SPAN + 40; i++)
         prompt[i] = 5 + i * 31 % 50;
-    assert_int_equal(sp_prompt_cache_open(&options.prompt_cache, &where, NULL), SP_OK);
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-    assert_int_equal(sp_session_generate(session, &request, &result, NULL), SP_OK);
+    assert_ok(sp_prompt_cache_open(&options.prompt_cache, &where, why));
+    struct sp_result result = generate_run(keep_session(package, &options), prompt, SP_SPAN + 40,
+                                           N_IDS, SP_DRAFT_LENGTH_AUTO, true);
     memcpy(ids, result.ids, N_IDS * sizeof *ids);
-    n_reused = result.n_reused;
-    sp_result_release(&result);
-    sp_session_close(session);
+    kept_release(n_kept);
     sp_prompt_cache_close(options.prompt_cache);
-    return n_reused;
+    return result.n_reused;
 }
 
 /* A page of a prompt has all heads, so that sessions with another number of ranks continue from it.
@@ -630,11 +538,11 @@ TEST(prompt_pages_are_equal)
 {
     const char *folder = packed_path("pages");
     uint32_t want[N_IDS], got[N_IDS];
-    char lost[256] = "";
-    struct sp_text files[3];
+    char *first = NULL;
+    size_t n, n_first = 0;
 
     for (unsigned i = 0; i < 3; i++) {
-        struct sp_package *package = open_ranks(i + 1, lost);
+        struct sp_package *package = open_ranks(i + 1);
         assert_int_equal(read_prompt(package, folder, i ? got : want), i ? SP_SPAN : 0);
         if (i > 0) {
             assert_memory_equal(got, want, sizeof want);
@@ -642,30 +550,28 @@ TEST(prompt_pages_are_equal)
             assert_int_equal(read_prompt(package, folder, got), 0);
             assert_memory_equal(got, want, sizeof want);
         }
-        assert_int_equal(sp_file_read_text(&files[i], page_in(folder), 1 << 28, NULL), SP_OK);
-        assert_int_equal(files[i].size, files[0].size);
-        assert_memory_equal(files[i].at, files[0].at, files[0].size);
-        sp_package_close(package);
+        char *page = scratch_read(page_in(folder), &n);
+        if (i == 0) {
+            first = page;
+            n_first = n;
+        }
+        assert_int_equal(n, n_first);
+        assert_memory_equal(page, first, n);
     }
-    for (size_t i = 0; i < 3; i++)
-        free(files[i].at);
 }
 
 TEST(link_is_measured)
 {
-    char lost[256] = "";
-    struct sp_package *one = open_ranks(1, lost), *two = open_ranks(2, lost);
+    struct sp_package *two = open_ranks(2);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_rank_link link = SP_RANK_LINK_INIT;
 
-    assert_int_equal(sp_package_measure_link(one, &link, NULL), SP_E_USAGE);
-    assert_int_equal(sp_package_measure_link(two, &link, NULL), SP_OK);
+    assert_fails(sp_package_measure_link(open_ranks(1), &link, why), SP_E_USAGE, "");
+    assert_ok(sp_package_measure_link(two, &link, why));
     assert_true(link.round_trip > 0 && link.bandwidth > 0);
     sp_package_describe(two, &info);
     assert_int_equal(info.n_ranks, 2);
     assert_int_equal(info.n_ranks_here, 2);
-    sp_package_close(two);
-    sp_package_close(one);
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

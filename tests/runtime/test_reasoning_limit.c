@@ -113,8 +113,7 @@ TEST(goes_on_after_the_tag)
     sampled.temperature = 1.2f;
     sampled.repeat_penalty = 1.1f;
     sampled.seed = 5;
-    options = (struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                          .draft_by = SP_DRAFT_BY_BOTH};
+    options.draft_by = SP_DRAFT_BY_BOTH;
     o = generate_open(tiny(), NULL, 2, &options);
     for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
         for (size_t n = 0; n < 20; n += n ? 10 : 1) {
@@ -191,7 +190,7 @@ TEST(rows_have_limits_of_their_own)
                                                     .open = "",
                                                     .close = i ? "<|mask|>" : "</think>",
                                                     .is_open = true};
-        if (i > 0) assert_ok(sp_session_open_shared(&rows[i].session, o.session, NULL));
+        if (i > 0) rows[i].session = keep_shared_session(o.session);
     }
     for (size_t i = 0; i < N; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_row, &rows[i]), 0);
@@ -200,7 +199,6 @@ TEST(rows_have_limits_of_their_own)
     for (size_t i = 0; i < N; i++) {
         expect(&expected, o.session, NULL, rows[i].limit.max_tokens, rows[i].limit.close);
         assert_ids(&rows[i].result, &expected);
-        if (i > 0) sp_session_close(rows[i].session);
     }
 }
 
@@ -216,8 +214,7 @@ TEST(calls_follow_limited_reasoning)
         "[{\"type\": \"function\", \"function\": {\"name\": \"paint\", \"parameters\": {\"type\": "
         "\"object\", \"properties\": {\"coats\": {\"type\": \"integer\"}}}}}]";
     static const uint32_t ends[] = {END_OF_TEXT};
-    struct sp_session_options options = {.size = sizeof options};
-    struct generate_fixture o = generate_open(tiny(), NULL, 2, &options);
+    struct generate_fixture o = generate_open(tiny(), NULL, 2, NULL);
     struct sp_reasoning_limit limit = {
         .size = sizeof limit, .max_tokens = 7, .open = "", .close = "<|mask|>", .is_open = true};
     struct sp_chat_grammar_options g_options = {.format = &format,
@@ -262,11 +259,9 @@ static enum sp_status choose_next(void *state, uint32_t *id, const struct sp_log
 static void check_script(const char *script, const struct sp_reasoning_limit *limit,
                          const char *expected)
 {
-    struct sp_session_options session_options = {.size = sizeof session_options,
-                                                 .draft_by = SP_DRAFT_BY_NOTHING};
-    struct generate_fixture o = generate_open(tiny(), NULL, 1, &session_options);
+    struct sp_package *package = keep_package(tiny(), NULL);
     struct sp_reasoning_limiter_options options = {.limit = *limit,
-                                                   .tokenizer = o.package->tokenizer};
+                                                   .tokenizer = package->tokenizer};
     const struct sp_logits logits = {.n = 0};
     struct sp_reasoning_limiter *limiter = NULL;
     struct ids ids = {.n = 0}, answer = {.n = 0};
@@ -274,16 +269,16 @@ static void check_script(const char *script, const struct sp_reasoning_limit *li
     char *text = NULL;
     size_t size;
 
-    add_text(&ids, o.package, script);
+    add_text(&ids, package, script);
     options.inner = (struct sp_chooser){.choose = choose_next, .state = &ids};
-    assert_ok(sp_package_trie(o.package, &options.trie, NULL));
+    assert_ok(sp_package_trie(package, &options.trie, NULL));
     assert_ok(sp_reasoning_limiter_open(&limiter, &options, NULL));
     chooser = sp_reasoning_limiter_chooser(limiter);
     for (size_t pos = 0; pos < ids.n; pos++) {
         assert_ok(chooser.choose(chooser.state, &answer.at[pos], &logits, answer.at, pos,
                                  SP_NO_DRAFT_TOKEN, NULL));
     }
-    assert_ok(sp_tokenizer_decode(sp_package_tokenizer(o.package), answer.at, ids.n, false, &text,
+    assert_ok(sp_tokenizer_decode(sp_package_tokenizer(package), answer.at, ids.n, false, &text,
                                   &size, NULL));
     assert_string_equal(text, expected);
     free(text);
@@ -319,12 +314,11 @@ TEST(completes_a_tag)
 {
     const struct sp_reasoning_limit limit = {
         .size = sizeof limit, .max_tokens = 3, .open = "", .close = "!!!!", .is_open = true};
-    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
-    struct generate_fixture o = generate_open(tiny(), NULL, 1, &options);
+    struct sp_package *package = keep_package(tiny(), NULL);
     struct ids tag = {.n = 0}, one = {.n = 0};
 
-    add_text(&tag, o.package, "!!!!");
-    add_text(&one, o.package, "!");
+    add_text(&tag, package, "!!!!");
+    add_text(&one, package, "!");
     assert_true(one.n == 1 && tag.n == 4 && tag.at[0] == one.at[0]);
     check_script("#!!#####", &limit, "#!!!!###");
     check_script("#######", &limit, "###!!!!");

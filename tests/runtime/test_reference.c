@@ -3,7 +3,9 @@
 #include "format/base/bytes.h"
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
+#include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
+#include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "tests/support/vector_file.h"
@@ -12,16 +14,19 @@
 
 enum { N_LOGITS = 16, STEP = 100, N_MODES = SP_REFERENCE_CHECKED + 1, LINE = 2 + 2 * N_LOGITS };
 
+static void close_package(void *package)
+{
+    sp_package_close(package);
+}
+
 static struct sp_package *open_reference(const char *path, enum sp_reference_mode mode)
 {
     const struct sp_reference_options options = {
         .size = sizeof options, .module = SPECTOOL_BLAS, .mode = mode};
     struct sp_package *package = NULL;
-    struct sp_err err = {0};
 
-    if (sp_package_open_reference(&package, path, &options, &err))
-        fail_msg("%s: %s", path, err.text);
-    return package;
+    assert_case_ok(path, sp_package_open_reference(&package, path, &options, why));
+    return keep_with(package, close_package);
 }
 
 static int keep_some(void *context, size_t row, const float *logits, size_t n_vocab)
@@ -39,18 +44,14 @@ static void check_logits(const char *path, enum sp_reference_mode mode, const ui
                          const uint64_t *expected)
 {
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
-    struct sp_package *package = open_reference(path, mode);
-    struct sp_session *session = NULL;
+    struct sp_session *session = keep_session(open_reference(path, mode), &options);
     float kept[N_LOGITS];
 
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-    assert_int_equal(sp_session_logits(session, ids, 2, keep_some, kept, NULL), SP_OK);
+    assert_ok(sp_session_logits(session, ids, 2, keep_some, kept, why));
     for (size_t i = 0; i < N_LOGITS; i++) {
         float e = sp_float_of_bits((uint32_t)expected[i]);
         if (!(fabsf(kept[i] - e) < 2e-5f)) fail_msg("%s: %g, expected %g", path, kept[i], e);
     }
-    sp_session_close(session);
-    sp_package_close(package);
 }
 
 TEST(emulation)
@@ -61,8 +62,7 @@ TEST(emulation)
 
     assert_int_equal(n, sizeof types / sizeof *types);
     for (size_t i = 0; i < n; i++) {
-        const char *path =
-            packed_file(packed_modelfile(TESTDATA "/tiny/ar", NULL), types[i], SP_DTYPE_NONE);
+        const char *path = packed_alone(TESTDATA "/tiny/ar", types[i]);
         const uint64_t *line = lines + i * LINE;
         const uint32_t ids[] = {(uint32_t)line[0], (uint32_t)line[1]};
         check_logits(path, SP_REFERENCE_FLOAT, ids, line + 2);
@@ -77,20 +77,11 @@ struct opened {
 
 static struct opened open_all(const char *path, const char *kernels)
 {
-    const struct sp_package_options options = {.size = sizeof options, .kernels = kernels};
-    struct opened o = {0};
+    struct opened o = {.package = keep_package_with(path, kernels, 0)};
 
-    assert_int_equal(sp_package_open(&o.package, path, &options, NULL), SP_OK);
     for (unsigned mode = 0; mode < N_MODES; mode++)
         o.modes[mode] = open_reference(path, (enum sp_reference_mode)mode);
     return o;
-}
-
-static void close_all(struct opened *o)
-{
-    sp_package_close(o->package);
-    for (unsigned mode = 0; mode < N_MODES; mode++)
-        sp_package_close(o->modes[mode]);
 }
 
 static struct sp_reference_check check(const struct opened *o)
@@ -104,7 +95,7 @@ static struct sp_reference_check check(const struct opened *o)
                                                        .cache = SP_CACHE_F32};
     struct sp_reference_check result = SP_REFERENCE_CHECK_INIT;
 
-    assert_int_equal(sp_package_check_reference(o->package, &request, &result, NULL), SP_OK);
+    assert_ok(sp_package_check_reference(o->package, &request, &result, why));
     assert_int_equal(result.n_rows, 4);
     return result;
 }
@@ -112,14 +103,12 @@ static struct sp_reference_check check(const struct opened *o)
 TEST(families)
 {
     for (const char *const *name = golden_families(); *name; name++) {
-        char folder[400];
-        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
-        struct opened o = open_all(
-            packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
+        size_t n_kept = kept_count();
+        struct opened o = open_all(packed_family(*name, SP_DTYPE_NONE), NULL);
         struct sp_reference_check r = check(&o);
         if (!(r.error < 1e-4 && r.rounding_error == 0 && r.products_agree && r.n_equal == 4))
             fail_msg("%s: error %g of logits, %g of products", *name, r.error, r.product_error);
-        close_all(&o);
+        kept_release(n_kept);
     }
 }
 
@@ -134,11 +123,11 @@ static void wrong_q4(const struct sp_matmul *m)
 
 TEST(wrong_kernels)
 {
-    const char *path =
-        packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4, SP_DTYPE_NONE);
+    const char *path = packed_alone(TESTDATA "/tiny/target", SP_Q4);
 
     for (const struct sp_kernels *const *set = sp_kernels_all(); *set; set++) {
         if (!sp_kernels_supported(*set)) continue;
+        size_t n_kept = kept_count();
         struct opened o = open_all(path, (*set)->name);
         struct sp_backend *checked = &o.modes[SP_REFERENCE_CHECKED]->backend;
         struct sp_kernels wrong = **set;
@@ -155,20 +144,18 @@ TEST(wrong_kernels)
             checked->kernels = &wrong;
             assert_true(!check(&o).products_agree);
         }
-        close_all(&o);
+        kept_release(n_kept);
     }
 }
 
 TEST(missing_module)
 {
     const struct sp_reference_options options = {.size = sizeof options, .module = "none.so"};
-    const char *path =
-        packed_file(packed_modelfile(TESTDATA "/tiny/ar", NULL), SP_Q4, SP_DTYPE_NONE);
     struct sp_package *package = NULL;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_package_open_reference(&package, path, &options, &err), SP_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "the module for OpenBLAS is missing: none.so"));
+    assert_fails(sp_package_open_reference(&package, packed_alone(TESTDATA "/tiny/ar", SP_Q4),
+                                           &options, why),
+                 SP_E_UNSUPPORTED, "the module for OpenBLAS is missing: none.so");
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

@@ -2,6 +2,7 @@
  * own prompt, to those by the code of its model card. */
 #include "format/json/json.h"
 #include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
@@ -15,34 +16,21 @@
 /* Packs the model with further lines of a Modelfile. */
 static struct sp_package *open_model(const char *from, const char *lines)
 {
-    struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
-    const char *modelfile = packed_path("Modelfile.rerank");
-    FILE *f = fopen(modelfile, "w");
+    const char *text = keep_format("FROM %s\n%s", from, lines);
+    const char *modelfile = scratch_write("Modelfile.rerank", text, strlen(text));
 
-    assert_non_null(f);
-    fprintf(f, "FROM %s\n%s", from, lines);
-    assert_int_equal(fclose(f), 0);
-    return keep_package(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), &options);
+    return keep_package(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL);
 }
 
-static struct sp_json *golden_read(void)
+/* Returns the scores; kept. */
+static float *rank(struct sp_package *package, const struct sp_rerank_request *request)
 {
-    struct sp_json *json = NULL;
-    size_t size;
-    char *text = scratch_read(MODEL "/golden.json", &size);
-
-    json = keep_parsed(text, size, SP_JSON_STRICT);
-    return json;
-}
-
-static enum sp_status rank(struct sp_package *package, const struct sp_rerank_request *request,
-                           float **scores, struct sp_err *err)
-{
+    float *scores = NULL;
     size_t n_tokens = 0;
-    enum sp_status st = sp_package_rerank(package, request, scores, &n_tokens, err);
 
-    if (!st) assert_true(n_tokens >= request->n_documents);
-    return st;
+    assert_ok(sp_package_rerank(package, request, &scores, &n_tokens, why));
+    assert_true(n_tokens >= request->n_documents);
+    return keep(scores);
 }
 
 /* Every pair by itself, then all documents of a query together: the same bits. */
@@ -51,8 +39,7 @@ static void check_cases(struct sp_package *package, const struct sp_json *cases,
     struct sp_rerank_document documents[16];
     struct sp_rerank_request all = {
         .size = sizeof all, .documents = documents, .any_model = any_model};
-    float alone[16], *scores = NULL;
-    struct sp_err err = {0};
+    float alone[16];
 
     assert_in_range(sp_json_len(cases), 1, 16);
     for (size_t i = 0; i < sp_json_len(cases); i++) {
@@ -63,13 +50,10 @@ static void check_cases(struct sp_package *package, const struct sp_json *cases,
         q.query = sp_json_get_text(one, "query");
         q.instruction = sp_json_get_text(one, "instruction");
         documents[i].text = sp_json_to_string(sp_json_get(one, "document"), &documents[i].size);
-        if (rank(package, &q, &scores, &err)) fail_msg("%s", err.text);
+        alone[i] = *rank(package, &q);
         assert_true(sp_json_to_double(sp_json_get(one, "score"), &want));
-        if (fabs(want - (double)*scores) > 1e-5)
-            fail_msg("case %zu: %.9g, expected %.9g", i, (double)*scores, want);
-        alone[i] = *scores;
-        free(scores);
-        scores = NULL;
+        if (fabs(want - (double)alone[i]) > 1e-5)
+            fail_msg("case %zu: %.9g, expected %.9g", i, (double)alone[i], want);
     }
     /* The cases of the first query without an instruction. */
     all.query = sp_json_get_text(sp_json_at(cases, 0), "query");
@@ -81,16 +65,14 @@ static void check_cases(struct sp_package *package, const struct sp_json *cases,
         alone[all.n_documents++] = alone[i];
     }
     assert_true(all.n_documents > 1);
-    assert_int_equal(rank(package, &all, &scores, &err), SP_OK);
-    assert_memory_equal(scores, alone, all.n_documents * sizeof *scores);
-    free(scores);
+    assert_memory_equal(rank(package, &all), alone, all.n_documents * sizeof *alone);
 }
 
 TEST(equals_sentence_transformers)
 {
     struct sp_package *package = open_model(MODEL, "");
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_json *golden = golden_read();
+    struct sp_json *golden = golden_json(MODEL "/golden.json");
 
     sp_package_describe(package, &info);
     assert_true(info.pooling == SP_POOLING_RANK && info.generates && info.n_embedding == 1);
@@ -103,17 +85,11 @@ TEST(equals_model_card)
 {
     static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json"};
-    struct sp_json *golden = golden_read();
-    const char *folder = scratch_folder();
-    struct sp_package *package;
+    struct sp_json *golden = golden_json(MODEL "/golden.json");
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *from = keep_format(MODEL "/%s", names[i]);
-        assert_int_equal(symlink(from, scratch_path(names[i])), 0);
-    }
-    package = open_model(folder, "TEMPLATE \"{{ .Prompt }}\"\n");
-    check_cases(package, sp_json_get(golden, "card"), true);
-    scratch_remove();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(symlink(keep_format(MODEL "/%s", names[i]), scratch_path(names[i])), 0);
+    check_cases(open_model(".", "TEMPLATE \"{{ .Prompt }}\"\n"), sp_json_get(golden, "card"), true);
 }
 
 /* ---- classification heads ---- */
@@ -131,67 +107,51 @@ static void check_tokens(struct sp_package *package, const struct sp_json *cases
         int64_t want = 0;
         q.query = sp_json_get_text(sp_json_at(cases, i), "query");
         d.text = sp_json_to_string(sp_json_get(sp_json_at(cases, i), "document"), &d.size);
-        assert_int_equal(sp_package_rerank(package, &q, &scores, &n_tokens, NULL), SP_OK);
+        assert_ok(sp_package_rerank(package, &q, &scores, &n_tokens, why));
         assert_true(sp_json_to_i64(sp_json_get(sp_json_at(cases, i), "tokens"), &want));
         assert_int_equal(n_tokens, want);
         free(scores);
     }
 }
 
+static void check_classifier(const char *path, const char *folder)
+{
+    const struct sp_json *cases =
+        sp_json_get(golden_json(keep_format("%s/golden.json", folder)), "cases");
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_package *package = open_model(path, "");
+
+    sp_package_describe(package, &info);
+    assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
+    check_cases(package, cases, false);
+    check_tokens(package, cases);
+}
+
 /* The scores of a reranker with a classification head are those of transformers, and the same bits
  * for documents that share passes. */
 static void classifier_equals_transformers(void **state)
 {
-    struct sp_json *golden = NULL;
-    const struct sp_json *cases;
-    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_package *package;
-    size_t size;
-    char *text;
+    const char *folder = keep_format(CLASSIFIERS "%s", (const char *)*state);
 
-    const char *path = keep_format(CLASSIFIERS "%s/golden.json", (const char *)*state);
-    text = scratch_read(path, &size);
-    golden = keep_parsed(text, size, SP_JSON_STRICT);
-    *strrchr(path, '/') = '\0';
-    package = open_model(path, "");
-    sp_package_describe(package, &info);
-    assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
-    cases = sp_json_get(golden, "cases");
-    check_cases(package, cases, false);
-    check_tokens(package, cases);
+    check_classifier(folder, folder);
 }
 
 /* A GGUF file of llama.cpp's converter has the scores and the tokens of its folder. */
 static void gguf_equals_transformers(void **state)
 {
     const char *name = *state;
-    char path[400];
-    struct sp_json *golden = NULL;
-    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_package *package;
-    size_t size;
-    char *text;
 
-    snprintf(path, sizeof path, CLASSIFIERS "%.*s/golden.json",
-             (int)(strstr(name, "_rerank") - name), name);
-    text = scratch_read(path, &size);
-    golden = keep_parsed(text, size, SP_JSON_STRICT);
-    snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", name);
-    package = open_model(path, "");
-    sp_package_describe(package, &info);
-    assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
-    check_cases(package, sp_json_get(golden, "cases"), false);
-    check_tokens(package, sp_json_get(golden, "cases"));
+    check_classifier(keep_format(TESTDATA "/gguf/%s.gguf", name),
+                     keep_format(CLASSIFIERS "%.*s", (int)(strstr(name, "_rerank") - name), name));
 }
 
 static void check_refusal(struct sp_package *package, const struct sp_rerank_request *request,
                           enum sp_status st, const char *message)
 {
-    struct sp_err err = {0};
     float *scores = NULL;
+    size_t n_tokens;
 
-    assert_int_equal(rank(package, request, &scores, &err), st);
-    if (strstr(err.text, message) == NULL) fail_msg("%s", err.text);
+    assert_fails(sp_package_rerank(package, request, &scores, &n_tokens, why), st, message);
     assert_null(scores);
 }
 
@@ -202,8 +162,6 @@ TEST(refusals)
     struct sp_rerank_request q = {
         .size = sizeof q, .query = "x", .documents = &document, .n_documents = 1};
     struct sp_package *package = open_model(TESTDATA "/tiny/target", "");
-    struct sp_err err = {0};
-    float *scores = NULL;
 
     check_refusal(package, &q, SP_E_UNSUPPORTED, "not a reranker: its checkpoint had no modules");
     q.any_model = true;
@@ -214,8 +172,7 @@ TEST(refusals)
     check_refusal(package, &q, SP_E_USAGE,
                   "tokens with its query, but the model reads at most 512");
     q.truncate = true;
-    assert_int_equal(rank(package, &q, &scores, &err), SP_OK);
-    free(scores);
+    rank(package, &q);
     document.size = 1;
     check_refusal(package, &q, SP_E_INPUT, "document 0 has a NUL character");
 }
@@ -231,7 +188,6 @@ TEST(classifier_refusals)
     const struct sp_embedding_text one = {&id, 1};
     const struct sp_embedding_request embedding = {
         .size = sizeof embedding, .texts = &one, .n_texts = 1};
-    struct sp_err err = {0};
     float *scores = NULL;
     size_t width;
 
@@ -240,12 +196,10 @@ TEST(classifier_refusals)
         text[i] = ' ';
     check_refusal(package, &q, SP_E_USAGE, "tokens with its query, but the model reads at most 64");
     q.truncate = true;
-    assert_int_equal(rank(package, &q, &scores, &err), SP_OK);
-    free(scores);
+    rank(package, &q);
     q.instruction = "find it";
     check_refusal(package, &q, SP_E_UNSUPPORTED, "a classification head reads none");
-    assert_int_equal(sp_package_embed(package, &embedding, &scores, &width, &err),
-                     SP_E_UNSUPPORTED);
+    assert_fails(sp_package_embed(package, &embedding, &scores, &width, why), SP_E_UNSUPPORTED, "");
 }
 
 static const char *const classifier_files[] = {"config.json", "model.safetensors", "tokenizer.json",
@@ -259,22 +213,18 @@ static const char *edit_classifier(const char *model, const char *file, const ch
     const char *folder = scratch_folder();
 
     for (size_t k = 0; k < N_CLASSIFIER_FILES; k++) {
-        char path[400], *text, *at;
-        size_t size;
-        FILE *f;
-        snprintf(path, sizeof path, CLASSIFIERS "%s/%s", model, classifier_files[k]);
+        const char *path = keep_format(CLASSIFIERS "%s/%s", model, classifier_files[k]);
         unlink(scratch_path(classifier_files[k]));
         if (strcmp(classifier_files[k], file) != 0) {
             assert_int_equal(symlink(path, scratch_path(classifier_files[k])), 0);
             continue;
         }
-        text = scratch_read(path, &size);
-        at = strstr(text, from);
+        size_t size;
+        char *text = scratch_read(path, &size), *at = strstr(text, from);
         if (at == NULL) fail_msg("%s lacks %s", path, from);
-        f = fopen(scratch_path(file), "w");
-        assert_non_null(f);
-        fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-        assert_int_equal(fclose(f), 0);
+        char *edited = keep(malloc(size + strlen(to) + 1));
+        int n = sprintf(edited, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+        scratch_write(file, edited, (size_t)n);
     }
     return folder;
 }
@@ -290,16 +240,11 @@ TEST(classifier_activations)
         struct sp_rerank_document d = {"a dog ran over the hill", 23};
         struct sp_rerank_request q = {
             .size = sizeof q, .query = "the cat", .documents = &d, .n_documents = 1};
-        struct sp_package *plain = open_model(CLASSIFIERS "bert", ""), *package;
-        struct sp_err err = {0};
-        float *score = NULL, *logit = NULL;
         const char *to = keep_format("%s\"hidden_act\"", members[i]);
-        package = open_model(edit_classifier("bert", "config.json", "\"hidden_act\"", to), "");
-        assert_int_equal(rank(plain, &q, &score, &err), SP_OK);
-        assert_int_equal(rank(package, &q, &logit, &err), SP_OK);
-        assert_true(fabs(1 / (1 + exp(-(double)*logit)) - (double)*score) < 1e-6);
-        free(score);
-        free(logit);
+        float score = *rank(open_model(CLASSIFIERS "bert", ""), &q);
+        float logit =
+            *rank(open_model(edit_classifier("bert", "config.json", "\"hidden_act\"", to), ""), &q);
+        assert_true(fabs(1 / (1 + exp(-(double)logit)) - (double)score) < 1e-6);
     }
 }
 
@@ -325,12 +270,10 @@ TEST(unsupported_classifiers)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *folder = edit_classifier(rows[i].model, rows[i].file, rows[i].from, rows[i].to);
-        char command[1400], said[2048] = "";
-        FILE *f;
+        char said[2048] = "";
         scratch_write("Modelfile", "FROM .\n", 7);
-        snprintf(command, sizeof command, "%s create -f %s/Modelfile --dry-run 2>&1", SPECTOOL,
-                 folder);
-        f = popen(command, "r");
+        FILE *f =
+            popen(keep_format("%s create -f %s/Modelfile --dry-run 2>&1", SPECTOOL, folder), "r");
         assert_non_null(f);
         said[fread(said, 1, sizeof said - 1, f)] = '\0';
         assert_int_not_equal(pclose(f), 0);
@@ -341,3 +284,4 @@ TEST(unsupported_classifiers)
 CASES(classifier_equals_transformers, "bert", "xlm_roberta", "modernbert", "qwen3");
 CASES(gguf_equals_transformers, "xlm_roberta_reranker", "bert_reranker_pooled");
 GROUP_FIXTURE(packed_setup, packed_teardown);
+TEST_FIXTURE(NULL, scratch_teardown);

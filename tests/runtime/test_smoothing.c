@@ -36,7 +36,7 @@ static void invent(struct sp_smoothing *out, const struct sp_source *source)
         assert_in_range(n, 1, MOST_COLUMNS);
         for (size_t k = 0; k < n; k++)
             exponents[k] = (int8_t)((int)(next(&seed) % 7) - 3);
-        assert_int_equal(sp_smoothing_add(out, norm, exponents, n, NULL), SP_OK);
+        assert_ok(sp_smoothing_add(out, norm, exponents, n, why));
     }
 }
 
@@ -51,7 +51,7 @@ static void smooth(struct sp_smoothing *applied, struct sp_plan *plan,
         types[i] = item->to;
         if (sp_role_is_matrix(item->spec->role) && item->layout == SP_PANEL) item->to = SP_Q8;
     }
-    assert_int_equal(sp_plan_smooth(applied, plan, smoothing, source, NULL), SP_OK);
+    assert_ok(sp_plan_smooth(applied, plan, smoothing, source, why));
     for (size_t i = 0; i < plan->n_items; i++)
         if (plan->items[i].to == SP_Q8) plan->items[i].to = types[i];
     free(types);
@@ -66,19 +66,16 @@ static size_t write_file(const char *path, const struct sp_source *source,
     struct sp_pack_input input = {.target = source, .records = whole_text("")};
     struct sp_smoothing applied = {0};
     struct sp_json_out out = {0};
-    struct sp_err err = {0};
     uint64_t size;
-    size_t n;
 
-    if (sp_plan_add(&input.plan, source, SP_PART_TARGET, &request, NULL, false, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_plan_add(&input.plan, source, SP_PART_TARGET, &request, NULL, false, why));
     if (smoothing) {
         smooth(&applied, &input.plan, smoothing, source);
         sp_smoothing_print(&out, &applied);
         input.smoothing = (struct sp_text){out.text.at, out.text.len};
     }
-    if (sp_pack_input_write(&input, path, true, 2, &silent, &size, &err)) fail_msg("%s", err.text);
-    n = applied.n;
+    assert_ok(sp_pack_input_write(&input, path, true, 2, &silent, &size, why));
+    size_t n = applied.n;
     sp_plan_release(&input.plan);
     sp_smoothing_release(&applied);
     sp_strbuf_release(&out.text);
@@ -94,26 +91,27 @@ static struct sp_lora *add_adapter(struct sp_package *package, const struct sp_s
     const struct sp_tensor_spec *spec = sp_specs_find(&source->specs, name);
     struct sp_lora_product product = SP_LORA_PRODUCT_INIT;
     struct sp_lora *lora = NULL;
-    struct sp_err err = {0};
     uint64_t seed = 3;
-    float *numbers;
-    size_t n;
 
     if (spec == NULL) return NULL;
     product.tensor = name;
     product.rank = 2;
     product.n_rows = (size_t)spec->shape[0];
     product.n_cols = (size_t)spec->shape[1];
-    n = 2 * (product.n_rows + product.n_cols);
-    numbers = calloc(n, sizeof *numbers);
+    size_t n = 2 * (product.n_rows + product.n_cols);
+    float *numbers = keep(calloc(n, sizeof *numbers));
     for (size_t i = 0; i < n; i++)
         numbers[i] = (float)(next(&seed) % 64) / 256 - 0.125f;
     product.left = numbers;
     product.right = numbers + 2 * product.n_rows;
-    if (sp_lora_open(&lora, package, &err)) fail_msg("%s", err.text);
-    if (sp_lora_add(lora, &product, &err)) fail_msg("%s", err.text);
-    free(numbers);
+    assert_ok(sp_lora_open(&lora, package, why));
+    assert_ok(sp_lora_add(lora, &product, why));
     return lora;
+}
+
+static void close_lora(void *lora)
+{
+    sp_lora_close(lora);
 }
 
 /* The logits of N_IDS tokens, then again with an adapter. */
@@ -121,19 +119,15 @@ static void logits(struct logit_rows rows[2], const char *path, const struct sp_
 {
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     struct sp_package *package = keep_package(path, NULL);
-    struct sp_session *session = NULL;
-    struct sp_lora *lora = NULL;
+    struct sp_lora *lora = keep_with(add_adapter(package, source), close_lora);
+    struct sp_session *session = keep_session(package, &options);
     uint32_t ids[N_IDS];
 
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] = (uint32_t)(5 + i * 7 % 50);
-    lora = add_adapter(package, source);
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
     rows[0] = keep_logits(session, ids, N_IDS);
-    if (lora) assert_int_equal(sp_session_set_lora(session, lora, 1, NULL), SP_OK);
+    if (lora) assert_ok(sp_session_set_lora(session, lora, 1, why));
     rows[1] = keep_logits(session, ids, N_IDS);
-    sp_session_close(session);
-    sp_lora_close(lora);
 }
 
 /* Norms that multiply by 1 + w are rounded once more. */
@@ -163,7 +157,7 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
     enum sp_dtype type;
     char *warnings = NULL;
 
-    assert_int_equal(sp_source_open(&again, path, SP_PART_TARGET, &warnings, NULL), SP_OK);
+    assert_ok(sp_source_open(&again, path, SP_PART_TARGET, &warnings, why));
     for (size_t i = 0; i < source->specs.n_specs; i++) {
         const struct sp_tensor_spec *spec = &source->specs.specs[i];
         size_t n = (size_t)sp_spec_elements(spec);
@@ -183,13 +177,10 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
 static void assert_exported(const char *path, const struct sp_source *source)
 {
     struct sp_export_options options = {.input = path, .output = packed_path("exported")};
-    const char *target = packed_path("exported/target");
-    struct sp_err err = {0};
 
-    if (sp_export(NULL, &options, &err)) fail_msg("%s", err.text);
-    assert_same_numbers(target, source);
-    const char *command = keep_format("rm -r '%s'", options.output);
-    assert_int_equal(system(command), 0);
+    assert_ok(sp_export(NULL, &options, why));
+    assert_same_numbers(packed_path("exported/target"), source);
+    assert_int_equal(system(keep_format("rm -r '%s'", options.output)), 0);
 }
 
 static void same_logits(void **state)
@@ -197,12 +188,11 @@ static void same_logits(void **state)
     struct sp_source source = {0};
     struct sp_smoothing smoothing = {0};
     const char *plain = packed_path("plain.bin"), *smoothed = packed_path("smoothed.bin");
+    const char *folder = keep_format(TESTDATA "/families/%s", (const char *)*state);
     struct logit_rows a[2], b[2];
-    struct sp_err err = {0};
     char *warnings = NULL;
 
-    const char *folder = keep_format(TESTDATA "/families/%s", (const char *)*state);
-    if (sp_source_open(&source, folder, SP_PART_TARGET, &warnings, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_source_open(&source, folder, SP_PART_TARGET, &warnings, why));
     free(warnings);
     invent(&smoothing, &source);
     n_families++;

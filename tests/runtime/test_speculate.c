@@ -88,8 +88,7 @@ static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int dra
 static void check_file(const char *path, size_t place)
 {
     enum { max_tokens = 40 };
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
+    struct generate_fixture o = generate_open(path, reference_kernels, 1, NULL);
     struct sp_result plain = generate_run(o.session, story, 4, max_tokens, PLAIN, true);
     struct sp_result asked = generate_run(o.session, question, 17, max_tokens, PLAIN, false);
 
@@ -98,7 +97,7 @@ static void check_file(const char *path, size_t place)
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
-            o = generate_open(path, (*k)->name, threads, &options);
+            o = generate_open(path, (*k)->name, threads, NULL);
             for (int draft_len = PLAIN; draft_len <= 15; draft_len++) {
                 if (!is_tried(*k, threads, draft_len, place)) continue;
                 struct sp_result r = generate_run(o.session, story, 4, max_tokens, draft_len, true);
@@ -149,9 +148,8 @@ TEST(types_autoregressive_bf16)
 /* Every round is planned anew: the eighth is a plain step to time one, and the others draft. */
 TEST(rounds_are_planned)
 {
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generate_fixture o =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), NULL, 1, &options);
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), NULL, 1, NULL);
     struct sp_result r = generate_run(o.session, story, 4, 100, SP_DRAFT_LENGTH_AUTO, true);
     size_t n_timed = 0;
 
@@ -168,8 +166,7 @@ TEST(self_draft)
 {
     const char *path = packed_file(
         packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generate_fixture o = generate_open(path, NULL, 1, &options);
+    struct generate_fixture o = generate_open(path, NULL, 1, NULL);
     struct sp_result plain = generate_run(o.session, story, 4, 61, PLAIN, true);
     struct sp_result r = generate_run(o.session, story, 4, 61, 5, true);
 
@@ -187,16 +184,14 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
     struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
     uint32_t prompt[60];
-    struct sp_result plain = SP_RESULT_INIT;
     size_t most;
 
     for (size_t i = 0; i < 60; i++)
         prompt[i] = question[i % 17];
-    plain = generate_run(o.session, prompt, 60, 50, PLAIN, true);
+    struct sp_result plain = generate_run(o.session, prompt, 60, 50, PLAIN, true);
     assert_string_equal(sp_package_draft_name(o.package, by, &most), name);
     assert_int_equal(most, 15);
-    options =
-        (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
+    options.draft_by = by;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
@@ -227,11 +222,9 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
 
 TEST(ngram)
 {
-    const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
-                                    SP_DTYPE_NONE),
-               *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+    const char *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
 
-    check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup", 0);
+    check_lookup(packed_alone(TESTDATA "/tiny/target", SP_Q4), SP_DRAFT_BY_DEFAULT, "lookup", 0);
     check_lookup(pair, SP_DRAFT_BY_NGRAM, "lookup", 1);
     check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
 }
@@ -261,20 +254,16 @@ TEST(default_of_a_pair)
 /* The source of the draft tokens depends on the file and the option. */
 TEST(draft_by)
 {
-    const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
-                                    SP_DTYPE_NONE),
-               *pair = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8);
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generate_fixture o = generate_open(plain, NULL, 1, &options);
+    struct sp_package *plain = keep_package(packed_alone(TESTDATA "/tiny/target", SP_Q4), NULL);
+    struct sp_package *pair =
+        keep_package(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), NULL);
     size_t most;
 
-    assert_null(sp_package_draft_name(o.package, SP_DRAFT_BY_MODEL, &most));
+    assert_null(sp_package_draft_name(plain, SP_DRAFT_BY_MODEL, &most));
     assert_int_equal(most, 0);
-    assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
-    o = generate_open(pair, NULL, 1, &options);
-    assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_DEFAULT, &most),
-                        "autoregressive");
-    assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_NGRAM, &most), "lookup");
+    assert_string_equal(sp_package_draft_name(plain, SP_DRAFT_BY_BOTH, &most), "lookup");
+    assert_string_equal(sp_package_draft_name(pair, SP_DRAFT_BY_DEFAULT, &most), "autoregressive");
+    assert_string_equal(sp_package_draft_name(pair, SP_DRAFT_BY_NGRAM, &most), "lookup");
     assert_int_equal(most, 15);
 }
 
@@ -307,21 +296,18 @@ TEST(chunks_and_reuse)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     uint32_t prompt[200];
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generate_fixture o;
-    struct sp_result want = SP_RESULT_INIT;
+    struct generate_fixture o = generate_open(path, NULL, 1, &options);
 
     for (size_t i = 0; i < 200; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
-    o = generate_open(path, NULL, 1, &options);
-    want = generate_run(o.session, prompt, 200, 30, PLAIN, true);
+    struct sp_result want = generate_run(o.session, prompt, 200, 30, PLAIN, true);
     for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
-        struct sp_result r = SP_RESULT_INIT;
         options.rows_per_pass = rows;
         o = generate_open(path, NULL, 2, &options);
         for (size_t first = 0; first < 200; first += 67)
-            r = generate_run(o.session, prompt + first, 200 - first, 20, 7, true);
-        r = generate_run(o.session, prompt, 150, 20, 7, true);
-        r = generate_run(o.session, prompt, 200, 30, 7, true);
+            generate_run(o.session, prompt + first, 200 - first, 20, 7, true);
+        generate_run(o.session, prompt, 150, 20, 7, true);
+        struct sp_result r = generate_run(o.session, prompt, 200, 30, 7, true);
         generate_assert_same(&r, &want);
         assert_true(r.n_reused >= 150);
     }
@@ -379,20 +365,18 @@ TEST(invalid_requests_are_refused)
         {{.simulation = &high}, "simulated acceptance 1.1: expected 0..1"},
         {{.simulation = &none}, "simulated acceptance nan: expected 0..1"},
     };
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generate_fixture o =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, NULL);
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_request request = cases[i].request;
         struct sp_result result = SP_RESULT_INIT;
-        struct sp_err err = {0};
         request.size = sizeof request;
         request.prompt = story;
         request.n_prompt = 4;
         request.max_tokens = 1;
-        assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
-        assert_string_equal(err.text, cases[i].error);
+        assert_fails_as(sp_session_generate(o.session, &request, &result, why), SP_E_USAGE,
+                        cases[i].error);
     }
 }
 
@@ -405,11 +389,10 @@ static void check_cache(enum sp_cache_type cache, size_t place)
     struct sp_session_options options = {.size = sizeof options, .cache = cache};
     struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
     uint32_t prompt[270];
-    struct sp_result want = SP_RESULT_INIT;
 
     for (size_t i = 0; i < 270; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
-    want = generate_run(o.session, prompt, 270, 30, PLAIN, true);
+    struct sp_result want = generate_run(o.session, prompt, 270, 30, PLAIN, true);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
@@ -492,20 +475,19 @@ TEST(sampled)
                                  .sampling = &sampling};
 
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
-        struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
         struct generate_fixture o = generate_open(files[0], NULL, 1, &options);
         sampling.temperature = .5f + .25f * (float)sampling.seed;
         sampling.top_k = sampling.seed % 2 ? 40 : 0;
         sampling.top_p = sampling.seed % 3 ? .95f : 1;
         sampling.repeat_penalty = sampling.seed == 4 ? 1.2f : 1;
         request.draft_len = 0;
-        plain = keep_answer(o.session, &request);
+        struct sp_result plain = keep_answer(o.session, &request);
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
             o = generate_open(files[file % 2], NULL, 2, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15; draft_len += 4) {
                 request.draft_len = draft_len;
-                r = keep_answer(o.session, &request);
+                struct sp_result r = keep_answer(o.session, &request);
                 generate_assert_same(&r, &plain);
                 if (draft_len > 0) assert_true(r.accepted > 10);
             }
@@ -574,24 +556,17 @@ static void check_cancelled(struct sp_session *session, struct sp_request *reque
 TEST(min_tokens)
 {
     static const int lengths[] = {0, 5, SP_DRAFT_LENGTH_AUTO};
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_sampling hot = SP_SAMPLING_INIT;
     struct generate_fixture o =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, NULL);
     const struct sp_sampling *const samplings[] = {NULL, &hot};
     const uint32_t stop = 258; /* one more end token */
 
     hot.temperature = 1.5f;
     hot.seed = 7;
     for (size_t k = 0; k < 2; k++) {
-        struct sp_request request = {.size = sizeof request,
-                                     .prompt = question,
-                                     .n_prompt = sizeof question / sizeof *question,
-                                     .max_tokens = 200,
-                                     .end_ids = &stop,
-                                     .n_end_ids = 1,
-                                     .digest = true,
-                                     .sampling = samplings[k]};
+        struct sp_request request = {ANSWER_TO(question, 17, 200), .end_ids = &stop, .n_end_ids = 1,
+                                     .digest = true, .sampling = samplings[k]};
         struct sp_result natural = keep_answer(o.session, &request), first = SP_RESULT_INIT;
         const uint32_t end = natural.ids[natural.n_ids - 1];
 
@@ -619,10 +594,9 @@ TEST(special_tokens)
 {
     static const char *const stops[] = {"e~", " the~"};
     const struct sp_logit_bias bias = {question[0], 9};
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct generate_fixture o =
-        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, NULL);
     struct received received = {.special = bias.id};
     struct sp_request request = {ANSWER_TO(story, 4, 120),
                                  .ignore_eos = true,
@@ -635,13 +609,12 @@ TEST(special_tokens)
                                  .context = &received,
                                  .text = keep_text,
                                  .special = keep_special};
-    struct sp_result r = SP_RESULT_INIT;
     size_t n = 0;
 
     sampling.temperature = 1;
     sampling.biases = &bias;
     sampling.n_biases = 1;
-    r = keep_answer(o.session, &request);
+    struct sp_result r = keep_answer(o.session, &request);
     for (size_t i = 0; i < r.n_ids; i++) {
         char *before = NULL;
         size_t size;

@@ -1,10 +1,10 @@
 /* Tests DFlash, DFlash2, DSpark and P-EAGLE drafts in the format of the speculators library: rounds
  * equal those of the library's model, and drafting is lossless. test_logits tests their logits. */
 #include "format/base/bytes.h"
-#include "format/packfile.h"
 #include "format/safetensors.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
+#include "tests/support/create_files.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/keep.h"
@@ -16,29 +16,19 @@ enum { N_TOKENS = 90, N_PROMPT = 11 };
 
 static const uint32_t prompt[N_PROMPT] = {90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24};
 
-static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype draft)
-{
-    const char *modelfile = keep_format(TESTDATA "/speculators/%s/Modelfile", name);
-    return packed_file(modelfile, target, draft);
-}
-
 /* tests/oracle/speculators_*.py wrote the greedy response and the number of accepted draft tokens
  * of each round, up to the first nearly equal logits. */
 static void golden_rounds(void **state)
 {
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
-    const char *name = *state, *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    const char *name = *state, *path = packed_speculator(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct generate_fixture o = generate_open(path, NULL, 2, &options);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_json *root;
-    const char *kind;
-    size_t len;
+    const struct sp_json *root =
+        golden_json(keep_format(TESTDATA "/speculators/%s/golden.json", name));
 
-    const char *golden = keep_format(TESTDATA "/speculators/%s/golden.json", name);
-    root = golden_json(golden);
     sp_package_describe(o.package, &info);
-    kind = sp_json_to_string(sp_json_get(root, "kind"), &len);
-    assert_string_equal(info.draft, kind);
+    assert_string_equal(info.draft, sp_json_get_text(root, "kind"));
     assert_int_equal(info.max_draft_len, 5);
     for (size_t i = 0; i < 3; i++) {
         size_t n, n_want, n_rounds;
@@ -90,11 +80,10 @@ static void check_file(const char *path)
             options.rows_per_pass = threads == 1 ? 4 : 0;
             o = generate_open(path, (*k)->name, threads, &options);
             for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
-                struct sp_result r = SP_RESULT_INIT;
                 /* Scalar kernels are slow, and the reference was computed with them. */
                 if (*k == &sp_kernels_ref && depths[i / 3] != 5) continue;
                 if (generate_threads(place + i % 3 + i / 3) != threads) continue;
-                r = answer(o.session, i % 3, depths[i / 3]);
+                struct sp_result r = answer(o.session, i % 3, depths[i / 3]);
                 generate_assert_same(&r, &plain[i % 3]);
                 accepted += r.accepted;
                 mismatches += r.mismatches;
@@ -107,14 +96,14 @@ static void check_file(const char *path)
 
 static void lossless(void **state)
 {
-    check_file(file_of(*state, SP_DTYPE_NONE, SP_DTYPE_NONE));
-    check_file(file_of(*state, SP_DTYPE_NONE, SP_Q8));
-    check_file(file_of(*state, SP_Q8, SP_Q4));
+    check_file(packed_speculator(*state, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_file(packed_speculator(*state, SP_DTYPE_NONE, SP_Q8));
+    check_file(packed_speculator(*state, SP_Q8, SP_Q4));
 }
 
 static void lossless_quantized(void **state)
 {
-    check_file(file_of(*state, SP_Q8, SP_Q4));
+    check_file(packed_speculator(*state, SP_Q8, SP_Q4));
 }
 
 /* Checks that the used session and a new one propose the same after ids[0..n-1] and the anchor
@@ -122,10 +111,7 @@ static void lossless_quantized(void **state)
 static void check_proposal(struct generate_fixture *used, const uint32_t *ids, size_t n,
                            size_t n_steps)
 {
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-
-    struct sp_session *fresh = keep_session(used->package, &options);
-    generate_assert_same_proposal(used->session, fresh, ids, n, n_steps,
+    generate_assert_same_proposal(used->session, keep_session(used->package, NULL), ids, n, n_steps,
                                   used->package->draft->head.rows);
 }
 
@@ -135,16 +121,14 @@ static void check_proposal(struct generate_fixture *used, const uint32_t *ids, s
 static void rolled_back(void **state)
 {
     static const size_t back[] = {0, 1, 4, 7, 30, N_TOKENS, N_TOKENS + 8};
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     size_t n_wrong = 0;
 
     for (int draft_len = 1; draft_len <= 5; draft_len++) {
         struct generate_fixture used =
-            generate_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
+            generate_open(packed_speculator(*state, SP_Q8, SP_Q8), NULL, 1, NULL);
         uint32_t ids[N_PROMPT + N_TOKENS + 1] = {0};
-        struct sp_result r = SP_RESULT_INIT;
         memcpy(ids, prompt, sizeof prompt);
-        r = generate_run(used.session, ids, N_PROMPT, N_TOKENS, draft_len, true);
+        struct sp_result r = generate_run(used.session, ids, N_PROMPT, N_TOKENS, draft_len, true);
         n_wrong += r.mismatches;
         memcpy(ids + N_PROMPT, r.ids, N_TOKENS * sizeof *ids);
         for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
@@ -170,108 +154,74 @@ static void pairing(void **state)
 {
     const char *name = *state;
     const char *record = strcmp(name, "peagle") == 0 ? peagle_record : dflash_record;
-    const char *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    const char *path = packed_speculator(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct sp_result r[2];
-    struct sp_pack *pack = NULL;
     struct sp_text text;
 
-    assert_ok(sp_pack_open(&pack, path, NULL));
-    assert_ok(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, NULL));
+    assert_ok(
+        sp_pack_read_section(create_open(path), SP_PART_FILE, SP_SECTION_PAIRING, &text, why));
     assert_true(text.size > strlen(record));
     assert_memory_equal(text.at, record, strlen(record));
     free(text.at);
-    sp_pack_close(pack);
-    again = packed_file(packed_modelfile(path, path), SP_DTYPE_NONE, SP_DTYPE_NONE);
     for (int i = 0; i < 2; i++) {
-        struct generate_fixture o = generate_open(i ? again : path, NULL, 1, &options);
-        r[i] = answer(o.session, 0, 5);
+        r[i] = answer(generate_open(path, NULL, 1, NULL).session, 0, 5);
+        path = packed_file(packed_modelfile(path, path), SP_DTYPE_NONE, SP_DTYPE_NONE);
     }
     generate_assert_same(&r[1], &r[0]);
     assert_true(r[1].accepted > 5);
     assert_int_equal(r[1].accepted, r[0].accepted);
 }
 
-static void write_file(const char *path, const void *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
 /* Writes a draft's checkpoint with a copy of the target's embedding. nearly: one bit of the copy
  * differs. */
 static const char *copying_modelfile(const char *name, bool nearly)
 {
-    const char *config = packed_path("config.json"), *weights = packed_path("model.safetensors");
     struct sp_safetensors *target = NULL;
-    const struct sp_safetensor *t;
-    char path[400], entry[200];
-    char *text, *old, *new;
-    size_t size, n_header, n_entry, end;
-    struct sp_err err = {0};
+    size_t size;
+    char *text = scratch_read(keep_format(TESTDATA "/speculators/%s/config.json", name), &size);
 
-    snprintf(path, sizeof path, TESTDATA "/speculators/%s/config.json", name);
-    text = scratch_read(path, &size);
-    write_file(config, text, size);
-    snprintf(path, sizeof path, TESTDATA "/speculators/%s/model.safetensors", name);
-    old = scratch_read(path, &size);
-    n_header = (size_t)sp_get64((const uint8_t *)old);
-    end = size - 8 - n_header;
-    if (sp_safetensors_open(&target, TESTDATA "/speculators/target", NULL, &err))
-        fail_msg("%s", err.text);
-    t = sp_safetensors_find(target, "model.embed_tokens.weight");
+    scratch_write("config.json", text, size);
+    char *old =
+        scratch_read(keep_format(TESTDATA "/speculators/%s/model.safetensors", name), &size);
+    size_t n_header = (size_t)sp_get64((const uint8_t *)old), end = size - 8 - n_header;
+    assert_ok(sp_safetensors_open(&target, TESTDATA "/speculators/target", NULL, why));
+    const struct sp_safetensor *t = sp_safetensors_find(target, "model.embed_tokens.weight");
     assert_non_null(t);
-    n_entry = (size_t)snprintf(entry, sizeof entry,
-                               "{\"embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[112,64],"
-                               "\"data_offsets\":[%zu,%zu]},",
-                               end, end + (size_t)t->size);
-    new = malloc(size + n_entry + t->size);
+    const char *entry = keep_format("{\"embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[112,"
+                                    "64],\"data_offsets\":[%zu,%zu]},",
+                                    end, end + (size_t)t->size);
+    size_t n_entry = strlen(entry);
+    char *new = keep(malloc(size + n_entry + t->size));
     assert_non_null(new);
     sp_put64((uint8_t *)new, n_header + n_entry - 1);
     memcpy(new + 8, entry, n_entry); /* replaces the first brace of the header */
     memcpy(new + 8 + n_entry, old + 9, size - 9);
     size += n_entry - 1;
-    assert_ok(sp_safetensors_read(t, 0, t->size, new + size, &err));
+    assert_ok(sp_safetensors_read(t, 0, t->size, new + size, why));
     size += t->size;
     if (nearly) new[size - 2] ^= 1;
-    write_file(weights, new, size);
     sp_safetensors_close(target);
-    free(new);
-    return packed_modelfile(TESTDATA "/speculators/target", weights);
+    return packed_modelfile(TESTDATA "/speculators/target",
+                            scratch_write("model.safetensors", new, size));
 }
 
 static bool stores_embedding(const char *path)
 {
-    struct sp_pack *pack = NULL;
-    bool found;
-
-    assert_ok(sp_pack_open(&pack, path, NULL));
-    found = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
-    sp_pack_close(pack);
-    return found;
+    return sp_pack_find(create_open(path), SP_PART_DRAFT, "embed_tokens.weight") != NULL;
 }
 
 /* A copy of the target's embedding is not stored, so the file equals that of the draft without it.
  * A different embedding is stored. */
 TEST(shared_embedding)
 {
-    const char *plain = file_of("pruned", SP_Q8, SP_DTYPE_NONE), *shared;
-    char *a, *b;
-    size_t n_a, n_b;
+    const char *shared = packed_file(copying_modelfile("pruned", false), SP_Q8, SP_DTYPE_NONE);
 
-    shared = packed_file(copying_modelfile("pruned", false), SP_Q8, SP_DTYPE_NONE);
-    a = scratch_read(plain, &n_a);
-    b = scratch_read(shared, &n_b);
-    assert_int_equal(n_a, n_b);
-    assert_memory_equal(a, b, n_a);
+    assert_same_file(packed_speculator("pruned", SP_Q8, SP_DTYPE_NONE), shared);
     assert_false(stores_embedding(shared));
     assert_true(
         stores_embedding(packed_file(copying_modelfile("pruned", true), SP_Q8, SP_DTYPE_NONE)));
-    assert_true(stores_embedding(file_of("peagle", SP_DTYPE_NONE, SP_Q8)));
-    assert_false(stores_embedding(file_of("peagle_sliding", SP_DTYPE_NONE, SP_Q8)));
+    assert_true(stores_embedding(packed_speculator("peagle", SP_DTYPE_NONE, SP_Q8)));
+    assert_false(stores_embedding(packed_speculator("peagle_sliding", SP_DTYPE_NONE, SP_Q8)));
 }
 
 CASES(golden_rounds, "pruned", "anchored", "dflash2", "dflash2_anchored", "dspark",
@@ -281,3 +231,4 @@ CASES(lossless_quantized, "dflash2_anchored", "dspark_anchored", "peagle_sliding
 CASES(rolled_back, "peagle", "peagle_sliding");
 CASES(pairing, "pruned", "peagle");
 GROUP_FIXTURE(packed_setup, packed_teardown);
+TEST_FIXTURE(NULL, scratch_teardown);

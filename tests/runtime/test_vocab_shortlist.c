@@ -18,13 +18,12 @@ struct fixture {
 
 static void open_fixture(struct fixture *f)
 {
-    struct sp_err err = {0};
     size_t n_panels = (ROWS + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
     struct sp_product product = {.w = &f->head, .ldy = LD};
 
     memset(f, 0, sizeof *f);
-    if (sp_backend_init(&f->backend, NULL, 2, &err)) fail_msg("%s", err.text);
-    if (sp_acts_init(&f->acts, N, 1, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_backend_init(&f->backend, NULL, 2, why));
+    assert_ok(sp_acts_init(&f->acts, N, 1, why));
     f->weights = calloc(n_panels, 64);
     f->whole = aligned_alloc(64, N * LD * sizeof *f->whole);
     f->y = aligned_alloc(64, N * LD * sizeof *f->y);
@@ -39,7 +38,7 @@ static void open_fixture(struct fixture *f)
     f->head = (struct sp_matrix){SP_F32, ROWS, 1, n_panels, 64, (const uint8_t *)f->weights};
     product.y = f->whole;
     sp_backend_multiply(&f->backend, &product, 1, &f->acts, N);
-    if (sp_vocab_shortlist_open(&f->list, &f->head, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_vocab_shortlist_open(&f->list, &f->head, why));
     assert_non_null(f->list);
 }
 

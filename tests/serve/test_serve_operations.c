@@ -8,7 +8,6 @@
 #include "tests/support/served_model.h"
 #include "tests/support/unit_test.h"
 
-#include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -181,24 +180,15 @@ TEST(test_loop)
 static const char *draft_and_stop(const char *const *options)
 {
     struct server s = server_start(served_file, options);
-    static char path[1024];
-    struct dirent *entry;
-    DIR *folder;
 
     server_post(&s, "/v1/completions",
                 "{'prompt': [582, 580, 258, 421], 'max_tokens': 240" DRAFTED
                 ", 'logit_bias': {'1596': -100, '1598': -100}}",
                 200);
     assert_int_equal(server_stop(&s), 0);
-    *path = '\0';
-    if ((folder = opendir(scratch_path("spectool/drafting"))) == NULL) return NULL;
-    while ((entry = readdir(folder)) != NULL) {
-        if (*entry->d_name == '.') continue;
-        assert_true(*path == '\0');
-        snprintf(path, sizeof path, "%s/%s", scratch_path("spectool/drafting"), entry->d_name);
-    }
-    closedir(folder);
-    return *path ? path : NULL;
+    const char *const *names = folder_names(scratch_path("spectool/drafting"));
+    assert_true(!names[0] || !names[1]);
+    return names[0] ? keep_format("%s/%s", scratch_path("spectool/drafting"), names[0]) : NULL;
 }
 
 /* What was learned of drafting is kept at the end and read at the start; --no-cache does neither.

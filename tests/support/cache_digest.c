@@ -1,6 +1,8 @@
 #include "tests/support/cache_digest.h"
 #include "format/base/hash.h"
 #include "runtime/model/decoder_internal.h"
+#include "tests/support/keep.h"
+#include "tests/support/unit_test.h"
 
 #include <assert.h>
 #include <string.h>
@@ -98,4 +100,18 @@ uint64_t decoder_digest(struct sp_decoder *d, size_t len)
         digests[0] = sp_hash64(digests, sizeof digests);
     }
     return digests[0];
+}
+
+static void close_decoder(void *decoder)
+{
+    sp_decoder_close(decoder);
+}
+
+struct sp_decoder *keep_decoder(const struct sp_package *package, const struct sp_model *model,
+                                const struct sp_decoder_options *options)
+{
+    struct sp_decoder *decoder = NULL;
+
+    assert_ok(sp_decoder_open(&decoder, model, &package->backend, options, why));
+    return keep_with(decoder, close_decoder);
 }

@@ -91,15 +91,6 @@ void create_requantize(const char *input, const char *output, enum sp_dtype targ
     assert_ok(sp_requantize(NULL, &o, why));
 }
 
-void create_assert_same_file(const char *a, const char *b)
-{
-    size_t n, m;
-    char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
-
-    assert_int_equal(n, m);
-    assert_memory_equal(x, y, n);
-}
-
 void create_damage_tensor(const char *path, const char *tensor, const char *with, size_t n)
 {
     struct sp_pack *pack = create_open(path);

@@ -35,8 +35,6 @@ void create_requantize(const char *input, const char *output, enum sp_dtype targ
 /* Overwrites the first `n` bytes of a tensor of the target. */
 void create_damage_tensor(const char *path, const char *tensor, const char *bytes, size_t n);
 
-void create_assert_same_file(const char *a, const char *b);
-
 /* Opens the packed file and checks every digest and the pairing record. It is kept (keep.h). */
 struct sp_pack *create_open(const char *path);
 

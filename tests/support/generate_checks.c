@@ -16,6 +16,14 @@ struct sp_package *keep_package(const char *path, const struct sp_package_option
     return keep_with(package, close_package);
 }
 
+struct sp_package *keep_package_with(const char *path, const char *kernels, unsigned n_threads)
+{
+    return keep_package(path,
+                        &(struct sp_package_options){.size = sizeof(struct sp_package_options),
+                                                     .kernels = kernels,
+                                                     .n_threads = n_threads});
+}
+
 static void close_session(void *session)
 {
     sp_session_close(session);
@@ -30,6 +38,14 @@ struct sp_session *keep_session(struct sp_package *package,
     return keep_with(session, close_session);
 }
 
+struct sp_session *keep_shared_session(const struct sp_session *shared_with)
+{
+    struct sp_session *session = NULL;
+
+    assert_ok(sp_session_open_shared(&session, shared_with, why));
+    return keep_with(session, close_session);
+}
+
 struct generate_fixture generate_open(const char *path, const char *kernels, unsigned n_threads,
                                       const struct sp_session_options *options)
 {
@@ -40,6 +56,14 @@ struct generate_fixture generate_open(const char *path, const char *kernels, uns
     struct sp_package *package = keep_package(path, &how);
 
     return (struct generate_fixture){package, keep_session(package, options)};
+}
+
+void generate_ids(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
+    }
 }
 
 unsigned generate_threads(size_t place)

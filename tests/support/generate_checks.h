@@ -8,8 +8,11 @@
 /* Open a packed file and a session, and generate. All is kept (keep.h): closed or released when the
  * test ends. */
 struct sp_package *keep_package(const char *path, const struct sp_package_options *options);
+/* The same with these kernels, NULL: the best, and threads, 0: the default. */
+struct sp_package *keep_package_with(const char *path, const char *kernels, unsigned n_threads);
 struct sp_session *keep_session(struct sp_package *package,
                                 const struct sp_session_options *options);
+struct sp_session *keep_shared_session(const struct sp_session *shared_with);
 /* The first members of a request. */
 #define ANSWER_TO(ids, n, max)                                                                     \
     .size = sizeof(struct sp_request), .prompt = (ids), .n_prompt = (n), .max_tokens = (max)
@@ -23,6 +26,9 @@ struct logit_rows {
 struct logit_rows keep_logits(struct sp_session *session, const uint32_t *ids, size_t n);
 struct logit_rows keep_draft_logits(struct sp_session *session, const uint32_t *ids, size_t n,
                                     size_t n_steps);
+
+/* Writes pseudo-random token ids below n_vocab. */
+void generate_ids(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab);
 
 struct generate_fixture {
     struct sp_package *package;

@@ -1,7 +1,11 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/keep.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "format/base/bytes.h"
+
+#include <sys/stat.h>
 
 enum {
     V = 160,
@@ -336,4 +340,41 @@ void handmade_dspark(const char *folder, const struct handmade_dspark *how)
              how->markov ? how->markov : "vanilla", how->confidence ? "true" : "false",
              how->confidence_markov ? "true" : "false");
     finish(w, folder, text);
+}
+
+const char *handmade_modelfile(const struct handmade_options *how, const char *more)
+{
+    const char *text = keep_format("FROM .\n%s", more);
+
+    handmade_qwen3_5(scratch_folder(), how);
+    return scratch_write("Modelfile", text, strlen(text));
+}
+
+const char *handmade_eagle3_modelfile(const struct handmade_options *how)
+{
+    const char *modelfile = handmade_modelfile(how, "DRAFT ./draft\n");
+
+    assert_int_equal(mkdir(scratch_path("draft"), 0777), 0);
+    handmade_eagle3(scratch_path("draft"), how);
+    return modelfile;
+}
+
+static const char *pack(const char *modelfile, enum sp_dtype target, enum sp_dtype draft)
+{
+    const char *path = packed_file(modelfile, target, draft);
+
+    scratch_remove();
+    return path;
+}
+
+const char *packed_handmade(const struct handmade_options *how, enum sp_dtype target,
+                            enum sp_dtype draft)
+{
+    return pack(handmade_modelfile(how, ""), target, draft);
+}
+
+const char *packed_handmade_eagle3(const struct handmade_options *how, enum sp_dtype target,
+                                   enum sp_dtype draft)
+{
+    return pack(handmade_eagle3_modelfile(how), target, draft);
 }

@@ -4,6 +4,8 @@
 #ifndef SP_TESTS_SUPPORT_HANDMADE_MODELS_H
 #define SP_TESTS_SUPPORT_HANDMADE_MODELS_H
 
+#include "format/dtype.h"
+
 #include <stdbool.h>
 
 struct handmade_options {
@@ -20,6 +22,16 @@ struct handmade_options {
 
 /* Writes config.json and model.safetensors into `folder`, which must exist. */
 void handmade_qwen3_5(const char *folder, const struct handmade_options *how);
+
+/* Write a Modelfile of the target, with more lines or with an EAGLE-3 draft, to the scratch folder
+ * (scratch.h), and return its path. */
+const char *handmade_modelfile(const struct handmade_options *how, const char *more);
+const char *handmade_eagle3_modelfile(const struct handmade_options *how);
+/* Return the packed file of such a Modelfile, and remove the scratch folder. */
+const char *packed_handmade(const struct handmade_options *how, enum sp_dtype target,
+                            enum sp_dtype draft);
+const char *packed_handmade_eagle3(const struct handmade_options *how, enum sp_dtype target,
+                                   enum sp_dtype draft);
 
 /* A DSpark draft for this target with an embedding and a head of its own. It reads the target's
  * embeddings and layer 2. The block below the heads is always the same. */

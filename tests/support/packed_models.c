@@ -8,7 +8,7 @@
 
 enum { MAX_PATHS = 2048, PATH_SIZE = 512 };
 
-static char folder[PATH_SIZE];
+static char temporary[PATH_SIZE];
 static char paths[MAX_PATHS][PATH_SIZE * 2];
 static size_t n_paths;
 
@@ -17,23 +17,23 @@ int packed_setup(void **state)
     const char *tmp = getenv("TMPDIR");
 
     (void)state;
-    snprintf(folder, sizeof folder, "%s/spectool-test.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(folder) == NULL;
+    snprintf(temporary, sizeof temporary, "%s/spectool-test.XXXXXX", tmp ? tmp : "/tmp");
+    return mkdtemp(temporary) == NULL;
 }
 
 int packed_teardown(void **state)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(temporary);
     const struct dirent *entry;
     char path[PATH_SIZE * 2];
 
     (void)state;
     while (dir && (entry = readdir(dir))) {
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", temporary, entry->d_name);
         unlink(path);
     }
     if (dir) closedir(dir);
-    rmdir(folder);
+    rmdir(temporary);
     n_paths = 0;
     return 0;
 }
@@ -41,7 +41,7 @@ int packed_teardown(void **state)
 const char *packed_path(const char *name)
 {
     assert_true(n_paths < MAX_PATHS);
-    snprintf(paths[n_paths], sizeof paths[n_paths], "%s/%s", folder, name);
+    snprintf(paths[n_paths], sizeof paths[n_paths], "%s/%s", temporary, name);
     return paths[n_paths++];
 }
 
@@ -75,6 +75,21 @@ const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dty
 
     assert_ok(pack(&path, modelfile, target, draft, why));
     return path;
+}
+
+const char *packed_alone(const char *folder, enum sp_dtype type)
+{
+    return packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE);
+}
+
+const char *packed_family(const char *name, enum sp_dtype type)
+{
+    return packed_alone(keep_format(TESTDATA "/families/%s", name), type);
+}
+
+const char *packed_speculator(const char *name, enum sp_dtype target, enum sp_dtype draft)
+{
+    return packed_file(keep_format(TESTDATA "/speculators/%s/Modelfile", name), target, draft);
 }
 
 bool packed_is_supported(const char *checkpoint)

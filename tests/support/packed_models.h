@@ -22,6 +22,12 @@ bool packed_is_supported(const char *checkpoint);
 /* Returns the path of `name` in the temporary folder. */
 const char *packed_path(const char *name);
 
+/* The packed file of a folder without a draft; of a folder of testdata/families; and of
+ * testdata/speculators, with a draft. */
+const char *packed_alone(const char *folder, enum sp_dtype type);
+const char *packed_family(const char *name, enum sp_dtype type);
+const char *packed_speculator(const char *name, enum sp_dtype target, enum sp_dtype draft);
+
 /* Writes a Modelfile with these FROM and DRAFT (NULL: none) to the temporary folder and returns
  * its path. */
 const char *packed_modelfile(const char *from, const char *draft);

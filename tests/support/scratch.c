@@ -90,3 +90,30 @@ char *scratch_read(const char *path, size_t *size)
     *size = n;
     return keep(bytes);
 }
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+const char *const *folder_names(const char *path)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, is_shown, alphasort);
+    const char **names = keep(calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *names));
+
+    assert_non_null(names);
+    for (int i = 0; i < n; i++)
+        names[i] = ((struct dirent *)keep(entries[i]))->d_name;
+    free(entries);
+    return names;
+}
+
+void assert_same_file(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
+
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+}

@@ -19,5 +19,10 @@ const char *scratch_path(const char *name);
 const char *scratch_write(const char *name, const void *bytes, size_t size);
 /* Returns the whole file, NUL-terminated; kept (keep.h). */
 char *scratch_read(const char *path, size_t *size);
+/* Returns the names in a folder but the hidden ones, sorted, and NULL; kept. None if there is no
+ * such folder. */
+const char *const *folder_names(const char *folder);
+/* Fails the test unless both files have the same bytes. */
+void assert_same_file(const char *a, const char *b);
 
 #endif
