@@ -70,15 +70,10 @@ static void check_line(const struct sp_json *line)
 
 TEST(test_families)
 {
-    size_t size, n = 0;
-    char *text = golden_file(TESTDATA "/tokenizer/infill.jsonl", &size), *rest = text, *line;
+    struct sp_json *const *line = golden_lines(TESTDATA "/tokenizer/infill.jsonl");
+    size_t n = 0;
 
-    assert_non_null(text);
-    while ((line = next_line(&rest)) != NULL) {
-        struct sp_json *json = NULL;
-        json = keep_parsed(line, strlen(line), SP_JSON_STRICT);
-        check_line(json);
-        n++;
-    }
+    for (; line[n]; n++)
+        check_line(line[n]);
     assert_int_equal(n, 9);
 }

@@ -3,6 +3,7 @@
 #include "format/json/json.h"
 #include "runtime/sampling/logit_transforms.h"
 #include "runtime/sampling/sampling_chooser.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
@@ -117,21 +118,12 @@ static void check_case(const struct sp_json *c, const char *line)
 
 TEST(distributions)
 {
-    FILE *f = fopen(TESTDATA "/vectors/samplers.jsonl", "r");
-    char *line = NULL;
-    size_t cap = 0, n = 0;
-    ssize_t size;
+    struct sp_json *const *line = golden_lines(TESTDATA "/vectors/samplers.jsonl");
+    size_t n = 0;
 
-    assert_non_null(f);
-    while ((size = getline(&line, &cap, f)) > 0) {
-        struct sp_json *c = NULL;
-        c = keep_parsed(line, (size_t)size, SP_JSON_STRICT);
-        check_case(c, line);
-        n++;
-    }
+    for (; line[n]; n++)
+        check_case(line[n], keep_printed(line[n]));
     assert_true(n > 90);
-    free(line);
-    fclose(f);
 }
 
 /* ---- exactness --------------------------------------------------------------------------------

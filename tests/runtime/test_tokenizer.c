@@ -60,19 +60,15 @@ static void decode_row(const struct tokenizer_case *t, const char *name, const s
 
 TEST(small)
 {
-    size_t size, len, n = 0;
-    char *text = golden_file(TESTDATA "/tokenizer/cases.jsonl", &size), *rest = text, *line;
+    struct sp_json *const *line = golden_lines(TESTDATA "/tokenizer/cases.jsonl");
+    size_t n = 0;
 
-    assert_non_null(text);
-    while ((line = next_line(&rest)) != NULL) {
-        struct sp_json *root = NULL;
+    for (; *line; line++) {
         struct tokenizer_case t;
-        char *json = NULL;
-        root = keep_parsed(line, strlen(line), SP_JSON_STRICT);
-        const char *name = sp_json_to_string(sp_json_get(root, "name"), &len);
-        const struct sp_json *cases = sp_json_get(root, "cases");
-        const struct sp_json *decodes = sp_json_get(root, "decodes");
-        json = keep_printed(sp_json_get(root, "tokenizer"));
+        const char *name = sp_json_get_text(*line, "name");
+        const struct sp_json *cases = sp_json_get(*line, "cases");
+        const struct sp_json *decodes = sp_json_get(*line, "decodes");
+        const char *json = keep_printed(sp_json_get(*line, "tokenizer"));
         tokenizer_case_open(&t, json, strlen(json), NULL);
         for (size_t i = 0; i < sp_json_len(cases); i++)
             encode_row(&t, name, sp_json_at(cases, i));
@@ -139,34 +135,25 @@ static void golden_row(const struct tokenizer_case *t, const char *where, const 
 
 static size_t check_file(const struct tokenizer_case *t, const char *path)
 {
-    size_t size, n = 0;
-    char *text = golden_file(path, &size), *rest = text, *line;
+    size_t n = 0;
 
-    while ((line = next_line(&rest)) != NULL) {
-        struct sp_json *row = NULL;
-        row = keep_parsed(line, strlen(line), SP_JSON_STRICT);
-        const char *where = keep_format("%s:%zu", path, ++n);
-        golden_row(t, where, row);
-    }
+    for (struct sp_json *const *line = golden_lines(path); *line; line++)
+        golden_row(t, keep_format("%s:%zu", path, ++n), *line);
     return n;
 }
 
 static void golden(const char *folder, size_t unpacked, size_t n_rows)
 {
-    char path[300];
-    size_t size = unpacked, n;
-    char *json;
+    const char *path =
+        keep_format(SHARED "/tokenizers/%s/tokenizer.json%s", folder, unpacked ? ".zst" : "");
+    size_t size = unpacked;
+    char *json = unpacked ? read_zstd(path, unpacked) : golden_file(path, &size);
     struct tokenizer_case t;
 
-    snprintf(path, sizeof path, SHARED "/tokenizers/%s/tokenizer.json%s", folder,
-             unpacked ? ".zst" : "");
-    json = unpacked ? read_zstd(path, unpacked) : golden_file(path, &size);
     if (json == NULL) skip();
     tokenizer_case_open(&t, json, size, NULL);
-    snprintf(path, sizeof path, SHARED "/tokenizers/%s/golden.jsonl", folder);
-    n = check_file(&t, path);
-    snprintf(path, sizeof path, SHARED "/tokenizers/%s/decode_golden.jsonl", folder);
-    n += check_file(&t, path);
+    size_t n = check_file(&t, keep_format(SHARED "/tokenizers/%s/golden.jsonl", folder));
+    n += check_file(&t, keep_format(SHARED "/tokenizers/%s/decode_golden.jsonl", folder));
     assert_int_equal(n, n_rows);
 }
 

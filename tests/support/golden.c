@@ -67,6 +67,32 @@ struct sp_json *golden_json(const char *path)
     return text ? keep_parsed(text, size, SP_JSON_LENIENT) : NULL;
 }
 
+char *next_line(char **text)
+{
+    char *line = *text, *end;
+
+    if (line == NULL || *line == '\0') return NULL;
+    end = strchr(line, '\n');
+    *text = end ? end + 1 : NULL;
+    if (end) *end = '\0';
+    return line;
+}
+
+struct sp_json *const *golden_lines(const char *path)
+{
+    size_t size, n = 0, n_lines = 1;
+    char *text = golden_file(path, &size), *line;
+    struct sp_json **values;
+
+    for (const char *at = text; at && (at = strchr(at, '\n')) != NULL; at++)
+        n_lines++;
+    values = keep(calloc(n_lines + 1, sizeof(struct sp_json *)));
+    assert_non_null(values);
+    while ((line = next_line(&text)) != NULL)
+        if (*line) values[n++] = keep_parsed(line, strlen(line), SP_JSON_LENIENT);
+    return values;
+}
+
 uint32_t *golden_ids(const struct sp_json *array, size_t *n)
 {
     uint32_t *ids = keep(calloc(sp_json_len(array) + 1, sizeof *ids));

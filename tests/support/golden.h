@@ -14,6 +14,14 @@ char *golden_file(const char *path, size_t *size);
 /* Parses a JSON file; kept. NULL if the file does not exist. */
 struct sp_json *golden_json(const char *path);
 
+/* Returns the values of a file with one on each line, and NULL; kept. None if the file does not
+ * exist. */
+struct sp_json *const *golden_lines(const char *path);
+
+/* Returns the next line of a text, NUL-terminated in place; NULL at the end. *text advances past
+ * it. */
+char *next_line(char **text);
+
 /* Returns the token ids of a JSON array; kept. */
 uint32_t *golden_ids(const struct sp_json *array, size_t *n);
 

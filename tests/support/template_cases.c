@@ -91,26 +91,17 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
 /* Returns the number of failing lines. *n: the number of lines, 0 if the file does not exist. */
 static size_t count_failures(size_t *n, const struct template_cases *what)
 {
-    size_t size, n_vars, failures = 0;
-    char *lines = golden_file(what->lines, &size);
+    size_t n_vars, failures = 0;
     char *variables = what->variables ? golden_file(what->variables, &n_vars) : NULL;
-    struct sp_json *vars = NULL;
+    struct sp_json *vars = NULL, *const *line = golden_lines(what->lines);
 
-    *n = 0;
-    if (lines == NULL) return 0;
     if (variables != NULL) {
         repair(variables);
         vars = keep_parsed(variables, n_vars, SP_JSON_LENIENT);
     }
-    for (char *at = lines, *end; at < lines + size; at = end + 1) {
-        end = memchr(at, '\n', size - (size_t)(at - lines));
-        if (end == NULL) end = lines + size;
-        if (end == at) continue;
-        struct sp_json *line = keep_parsed(at, (size_t)(end - at), SP_JSON_LENIENT);
-        ++*n;
-        if (!passes(what, vars, line) && failures++ < SHOWN)
-            printf("line %zu: %.*s\n", *n, (int)(end - at < 1500 ? end - at : 1500), at);
-    }
+    for (*n = 0; line[*n]; ++*n)
+        if (!passes(what, vars, line[*n]) && failures++ < SHOWN)
+            printf("line %zu: %.1500s\n", *n + 1, keep_printed(line[*n]));
     return failures;
 }
 

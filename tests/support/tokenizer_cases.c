@@ -95,17 +95,6 @@ void expect_text(const struct tokenizer_case *t, const char *where, const uint32
     free(found);
 }
 
-char *next_line(char **text)
-{
-    char *line = *text, *end;
-
-    if (line == NULL || *line == '\0') return NULL;
-    end = strchr(line, '\n');
-    *text = end ? end + 1 : NULL;
-    if (end) *end = '\0';
-    return line;
-}
-
 char *read_zstd(const char *path, size_t size)
 {
     size_t frame_size;

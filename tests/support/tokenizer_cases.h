@@ -25,10 +25,6 @@ void expect_ids(const struct tokenizer_case *t, const char *where, const char *t
 void expect_text(const struct tokenizer_case *t, const char *where, const uint32_t *ids, size_t n,
                  bool skip_special, const char *text, size_t size, bool same_stream);
 
-/* Returns the next line of JSON lines, NUL-terminated in place; NULL at the end. *text advances
- * past it. */
-char *next_line(char **text);
-
 /* Returns the content of a zstd file, which has `size` bytes; kept. NULL if it does not
  * exist. */
 char *read_zstd(const char *path, size_t size);
