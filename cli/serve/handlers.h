@@ -45,12 +45,13 @@ struct sp_exchange {
     const struct sp_serve *serve;
     const struct sp_http_request *request;
     struct sp_http_response *answer;
-    const char *path;             /* path of the request, with its version */
-    double arrived_at;            /* seconds of sp_seconds */
-    struct sp_serve_body body;    /* of a request that has been read */
-    struct sp_serve_model *model; /* that the request names; NULL: not known yet */
-    bool is_acquired;             /* the model is kept open for this request */
-    struct sp_json_out out;       /* body of the response while it is written */
+    const char *path;              /* path of the request, with its version */
+    double arrived_at;             /* seconds of sp_seconds */
+    struct sp_serve_body body;     /* of a request that has been read */
+    struct sp_serve_model *model;  /* that the request names; NULL: not known yet */
+    bool is_acquired;              /* the model is kept open for this request */
+    struct sp_json_out out;        /* body of the response while it is written */
+    struct sp_serve_request asked; /* read by the thread of the connection, with its model */
 };
 
 extern const char sp_exchange_json_type[]; /* the media type of JSON */
@@ -95,15 +96,8 @@ bool sp_exchange_open_model(struct sp_exchange *x);
 
 /* ---- requests that the thread of the connection answers ---- */
 
-struct sp_serve_call {
-    const struct sp_serve *serve;
-    struct sp_serve_request *request; /* its body and its model */
-    const struct sp_http_connection *connection;
-    double arrived_at; /* when the request arrived, seconds of sp_seconds */
-};
-
 /* Each writes members of the response, whose object is open; after a failure they are useless. */
-typedef enum sp_status sp_serve_members_fn(struct sp_json_out *out, struct sp_serve_call *call,
+typedef enum sp_status sp_serve_members_fn(struct sp_json_out *out, struct sp_exchange *x,
                                            struct sp_err *err);
 
 /* Embeddings in the formats of OpenAI's and ollama's APIs (serve_embed.c). The library lets them
@@ -116,7 +110,7 @@ sp_serve_members_fn sp_serve_ollama_embeddings; /* POST /api/embeddings, its ear
 sp_serve_members_fn sp_serve_rerank;
 
 /* A callback of the library: nonzero if the client has gone or the server shuts down. context: the
- * struct sp_serve_call. */
+ * struct sp_exchange. */
 int sp_serve_embed_is_abandoned(void *context, size_t done, size_t total);
 
 /* POST /v1/messages/count_tokens: the number of tokens of a conversation's prompt. */
@@ -133,8 +127,6 @@ sp_serve_members_fn sp_serve_apply_template; /* POST /apply-template: a chat com
  * A handler reads its request into a job and puts it into the queue; the other half, which
  * generates the answer, runs in a thread of jobs/serve_job.c. */
 void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api);
-void sp_handle_ollama_chat(struct sp_exchange *x);
-void sp_handle_ollama_text(struct sp_exchange *x);
 
 /* ---- paths of the APIs (serve_routes.c) ---- */
 

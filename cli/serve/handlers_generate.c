@@ -128,13 +128,8 @@ static const struct sp_json *read_job(struct sp_exchange *x)
     return NULL;
 }
 
-void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api)
-{
-    if (read_job(x) && sp_exchange_open_model(x)) generate(x, api);
-}
-
 /* Loads or unloads the model of a request without a prompt. */
-static void load(struct sp_exchange *x, double keep_alive, bool chat)
+static void load(struct sp_exchange *x, const struct sp_serve_api *api, double keep_alive)
 {
     const char *name = sp_json_get_text(x->body.json, "model");
 
@@ -142,29 +137,18 @@ static void load(struct sp_exchange *x, double keep_alive, bool chat)
         sp_serve_models_unload(x->serve->models, x->model);
     else if (!sp_exchange_acquire_model(x, keep_alive))
         return;
-    sp_serve_ollama_write_load(&x->out, name ? name : x->model->names[0], chat, keep_alive != 0);
+    api->write_load(&x->out, name ? name : x->model->names[0], api->is_chat, keep_alive != 0);
     sp_exchange_close_body(x, 200);
 }
 
-static void ollama(struct sp_exchange *x, bool chat)
+void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api)
 {
-    const struct sp_serve_api *api = chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text;
     const struct sp_json *body = read_job(x);
     double keep_alive;
 
     if (body == NULL || !sp_exchange_read_keep_alive(x, &keep_alive)) return;
-    if (!sp_serve_ollama_has_prompt(body, chat))
-        load(x, keep_alive, chat);
+    if (api->has_prompt && !api->has_prompt(body, api->is_chat))
+        load(x, api, keep_alive);
     else if (sp_exchange_acquire_model(x, keep_alive))
         generate(x, api);
-}
-
-void sp_handle_ollama_chat(struct sp_exchange *x)
-{
-    ollama(x, true);
-}
-
-void sp_handle_ollama_text(struct sp_exchange *x)
-{
-    ollama(x, false);
 }

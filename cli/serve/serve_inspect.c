@@ -5,10 +5,9 @@
 
 #include <stdlib.h>
 
-enum sp_status sp_serve_tokenize(struct sp_json_out *out, struct sp_serve_call *call,
-                                 struct sp_err *err)
+enum sp_status sp_serve_tokenize(struct sp_json_out *out, struct sp_exchange *x, struct sp_err *err)
 {
-    struct sp_serve_request *request = call->request;
+    struct sp_serve_request *request = &x->asked;
     const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *body = request->body;
     bool special = false, parse = true, pieces = false;
@@ -46,10 +45,10 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, struct sp_serve_call *
     return SP_OK;
 }
 
-enum sp_status sp_serve_detokenize(struct sp_json_out *out, struct sp_serve_call *call,
+enum sp_status sp_serve_detokenize(struct sp_json_out *out, struct sp_exchange *x,
                                    struct sp_err *err)
 {
-    struct sp_serve_request *request = call->request;
+    struct sp_serve_request *request = &x->asked;
     const struct sp_package *package = request->model->loaded->package;
     const struct sp_json *tokens = sp_json_get(request->body, "tokens");
     struct sp_token_info token;
@@ -76,28 +75,28 @@ done:
     return st;
 }
 
-enum sp_status sp_serve_count_tokens(struct sp_json_out *out, struct sp_serve_call *call,
+enum sp_status sp_serve_count_tokens(struct sp_json_out *out, struct sp_exchange *x,
                                      struct sp_err *err)
 {
     size_t n = 0;
-    enum sp_status st = sp_serve_anthropic_read_prompt(call->request, err);
+    enum sp_status st = sp_serve_anthropic_read_prompt(&x->asked, err);
 
-    if (!st) st = sp_serve_prompt_count(&n, call->serve, call->request, err);
+    if (!st) st = sp_serve_prompt_count(&n, x->serve, &x->asked, err);
     if (!st) sp_json_out_put(out, "input_tokens:%zu", n);
     return st;
 }
 
-enum sp_status sp_serve_apply_template(struct sp_json_out *out, struct sp_serve_call *call,
+enum sp_status sp_serve_apply_template(struct sp_json_out *out, struct sp_exchange *x,
                                        struct sp_err *err)
 {
-    struct sp_serve_request *request = call->request;
+    struct sp_serve_request *request = &x->asked;
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct sp_serve_prompt prompt = {.n_ids = 0};
     const struct sp_settings *settings = request->model->loaded->settings;
     enum sp_status st = sp_settings_copy(&request->settings, settings, err);
 
     if (!st) st = sp_serve_openai_read_chat(request, err);
-    if (!st) st = sp_serve_prompt_read(&prompt, call->serve, request, 0, err);
+    if (!st) st = sp_serve_prompt_read(&prompt, x->serve, request, 0, err);
     if (!st) {
         sp_chat_prompt_describe(prompt.rendered, &info);
         st = request->take_memory(request->memory, 2 * info.text_size, err);

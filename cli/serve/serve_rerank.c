@@ -64,15 +64,15 @@ static enum sp_status sort_results(struct job *job, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status rank(struct job *job, struct sp_serve_call *call, struct sp_err *err)
+static enum sp_status rank(struct job *job, struct sp_exchange *x, struct sp_err *err)
 {
-    const struct sp_json *body = call->request->body;
+    const struct sp_json *body = x->asked.body;
     struct sp_rerank_request request = {
         .size = sizeof request,
         .documents = job->documents,
         .n_documents = job->n,
-        .any_model = call->serve->pooling == SP_POOLING_RANK,
-        .context = call,
+        .any_model = x->serve->pooling == SP_POOLING_RANK,
+        .context = x,
         .progress = sp_serve_embed_is_abandoned,
         .truncate = true,
     };
@@ -85,13 +85,13 @@ static enum sp_status rank(struct job *job, struct sp_serve_call *call, struct s
     if ((st = sp_json_get_i64(body, "max_tokens_per_doc", 1, INT32_MAX, &most, err))) return st;
     request.max_document_tokens = (size_t)most;
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
-    st = sp_serve_model_check_base(call->request->model, sp_serve_model_name(call->request), err);
+    st = sp_serve_model_check_base(x->asked.model, sp_serve_model_name(&x->asked), err);
     if (st) return st;
-    st = sp_package_rerank(call->request->model->loaded->package, &request, &job->scores,
-                           &job->n_tokens, err);
-    if (st == SP_E_USAGE) call->request->fault.code = "context_length_exceeded";
+    st = sp_package_rerank(x->asked.model->loaded->package, &request, &job->scores, &job->n_tokens,
+                           err);
+    if (st == SP_E_USAGE) x->asked.fault.code = "context_length_exceeded";
     if (!st)
-        sp_serve_metrics_embeddings(call->serve->metrics, call->request->model->number, job->n,
+        sp_serve_metrics_embeddings(x->serve->metrics, x->asked.model->number, job->n,
                                     job->n_tokens);
     return st ? st : sort_results(job, err);
 }
@@ -113,10 +113,9 @@ static void write_results(struct sp_json_out *out, const struct job *job, size_t
     sp_json_out_end(out, ']');
 }
 
-enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_call *call,
-                               struct sp_err *err)
+enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_exchange *x, struct sp_err *err)
 {
-    const struct sp_json *body = call->request->body;
+    const struct sp_json *body = x->asked.body;
     struct job job = {0};
     int64_t top_n = 0;
     bool documents = false;
@@ -125,8 +124,8 @@ enum sp_status sp_serve_rerank(struct sp_json_out *out, struct sp_serve_call *ca
     if ((st = sp_json_get_i64(body, "top_n", 1, INT32_MAX, &top_n, err))) goto done;
     if ((st = sp_json_get_bool(body, "return_documents", &documents, err))) goto done;
     if ((st = read_documents(&job, sp_json_get(body, "documents"), err))) goto done;
-    if ((st = rank(&job, call, err))) goto done;
-    sp_json_out_put(out, "object:'list', model:%s", sp_serve_model_name(call->request));
+    if ((st = rank(&job, x, err))) goto done;
+    sp_json_out_put(out, "object:'list', model:%s", sp_serve_model_name(&x->asked));
     write_results(out, &job, top_n && (size_t)top_n < job.n ? (size_t)top_n : job.n, documents);
     sp_json_out_put(out, "usage:{prompt_tokens:%zu, total_tokens:%zu}", job.n_tokens, job.n_tokens);
 done:

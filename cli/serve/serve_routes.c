@@ -162,25 +162,19 @@ static void handle_lora_scales(struct sp_exchange *x)
 
 static void handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
 {
-    struct sp_serve_request request = {.n_each = 1};
-    struct sp_serve_call call = {
-        .serve = x->serve,
-        .request = &request,
-        .connection = x->request->connection,
-        .arrived_at = x->arrived_at,
-    };
+    struct sp_serve_request *asked = &x->asked;
     struct sp_err err = {0};
     enum sp_status st;
 
     if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
     open_object(x);
-    request.model = x->model;
-    request.body = x->body.json;
-    request.take_memory = sp_serve_body_take;
-    request.memory = &x->body;
+    asked->model = x->model;
+    asked->body = x->body.json;
+    asked->take_memory = sp_serve_body_take;
+    asked->memory = &x->body;
     x->body.json = NULL;
-    st = write(&x->out, &call, &err);
-    if (!st) sp_serve_body_settle(&x->body, request.body, x->answer->ignored);
+    st = write(&x->out, x, &err);
+    if (!st) sp_serve_body_settle(&x->body, asked->body, x->answer->ignored);
     if (!st) st = sp_package_check_file(x->model->loaded->package, &err);
     if (st == SP_OK) {
         close_object(x);
@@ -191,9 +185,9 @@ static void handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
         if (st == SP_E_CANCELLED)
             sp_exchange_refuse(x, 503, "the server is shutting down");
         else
-            sp_exchange_refuse_for(x, sp_serve_status_of(st), &request.fault, err.text);
+            sp_exchange_refuse_for(x, sp_serve_status_of(st), &asked->fault, err.text);
     }
-    sp_serve_request_release(&request);
+    sp_serve_request_release(asked);
 }
 
 /* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
@@ -315,8 +309,8 @@ static const struct route {
     {"GET", "/api/tags", .list = sp_serve_model_tags},
     {"GET", "/api/ps", .list = sp_serve_model_open_list},
     {"POST", "/api/show", .answer = handle_show},
-    {"POST", "/api/chat", .answer = sp_handle_ollama_chat},
-    {"POST", "/api/generate", .answer = sp_handle_ollama_text},
+    {"POST", "/api/chat", .text = &sp_serve_ollama_chat},
+    {"POST", "/api/generate", .text = &sp_serve_ollama_text},
     {"POST", "/api/embed", .members = sp_serve_ollama_embed},
     {"POST", "/api/embeddings", .members = sp_serve_ollama_embeddings},
     {NULL, "/api/pull", .answer = handle_missing},

@@ -306,6 +306,10 @@ struct sp_serve_api {
     /* Writes a failure as the body of the response. NULL: the owner of the job writes its failure.
      */
     void (*fail)(struct sp_json_out *out, const struct sp_serve_failure *failure);
+    /* Of ollama, NULL elsewhere: whether the request has a prompt. Without one it loads the model
+     * or, with keep_alive 0, unloads it, and write_load() writes the response. */
+    bool (*has_prompt)(const struct sp_json *body, bool chat);
+    void (*write_load)(struct sp_json_out *out, const char *model, bool chat, bool loaded);
     /* the words by which clients recognize a prompt that is too long; NULL: none */
     const char *too_long;
 };
@@ -370,11 +374,5 @@ SP_MUST_CHECK enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
 SP_MUST_CHECK enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                                    const struct sp_serve_request *request,
                                                    struct sp_err *err);
-
-/* True if a request of ollama's API has a prompt. Without one it loads the model or, with
- * keep_alive 0, unloads it. chat: the request is one of /api/chat. */
-bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat);
-/* Writes the response to a request that has loaded or unloaded the model. */
-void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded);
 
 #endif

@@ -312,7 +312,7 @@ static void end(struct sp_serve_response *r, const struct sp_result *result)
     last_line(r, &none, result);
 }
 
-bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat)
+static bool has_prompt(const struct sp_json *body, bool chat)
 {
     const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
     size_t len = 1;
@@ -322,7 +322,7 @@ bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat)
     return sp_json_to_string(prompt, &len) == NULL || len > 0;
 }
 
-void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded)
+static void write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded)
 {
     write_text(out, model, chat, &none);
     sp_json_out_put(out, "done:true, done_reason:%s}\n", loaded ? "load" : "unload");
@@ -338,6 +338,8 @@ const struct sp_serve_api sp_serve_ollama_chat = {
     .whole = whole,
     .fail_stream = fail_stream,
     .fail = fail,
+    .has_prompt = has_prompt,
+    .write_load = write_load,
 };
 
 const struct sp_serve_api sp_serve_ollama_text = {
@@ -349,4 +351,6 @@ const struct sp_serve_api sp_serve_ollama_text = {
     .whole = whole,
     .fail_stream = fail_stream,
     .fail = fail,
+    .has_prompt = has_prompt,
+    .write_load = write_load,
 };
