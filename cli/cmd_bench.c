@@ -131,8 +131,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_bench_options options = o->bench;
     struct sp_bench bench = {.synthetic = o->shape, .n_layers = (size_t)o->n_layers};
     struct sp_bench_printer printer = {.bench = &bench};
-    struct sp_bench_listener listener = {.step = o->json ? NULL : sp_bench_print_step,
-                                         .context = &printer};
     struct sp_package *package = NULL;
     struct sp_temp_file temporary = {0};
     const char *path = NULL;
@@ -160,7 +158,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         snprintf(name + len, sizeof name - len, " (%d layers)", (int)o->n_layers);
     }
     bench.name = args->n_operands ? args->operands[0] : name;
-    if ((st = sp_bench_measure(&bench, package, &options, &listener, err))) goto done;
+    if ((st = sp_bench_measure(&bench, package, &options, o->json ? NULL : &printer, err)))
+        goto done;
     if (o->json) sp_bench_print_json(&bench);
     if (o->svg) st = sp_bench_write_svg(&bench, o->svg, err);
 done:

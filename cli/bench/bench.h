@@ -98,20 +98,14 @@ enum sp_bench_step {
     SP_BENCH_COMPLETE,
 };
 
-/* Called after each step, with the index of the depth or the prompt (else 0). A failure ends the
- * measurement. NULL as the function: none. */
-struct sp_bench_listener {
-    enum sp_status (*step)(void *context, enum sp_bench_step step, size_t index,
-                           struct sp_err *err);
-    void *context;
-};
+struct sp_bench_printer;
 
-/* Fills *bench, except its names, with measurements of a package. SP_E_CHECK if the tokens with
- * and without drafting differ. sp_bench_release must be called in any case. */
+/* Fills *bench, except its names, with measurements of a package, and prints each step; printer
+ * NULL: prints nothing. SP_E_CHECK if the tokens with and without drafting differ. sp_bench_release
+ * must be called in any case. */
 SP_MUST_CHECK enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
                                               const struct sp_bench_options *options,
-                                              const struct sp_bench_listener *listener,
-                                              struct sp_err *err);
+                                              struct sp_bench_printer *printer, struct sp_err *err);
 
 /* ---- printing, as tables while they are measured or as JSON, and as a chart ---- */
 
@@ -121,10 +115,10 @@ struct sp_bench_printer {
     struct sp_table table;        /* the one being printed; owned */
 };
 
-/* The function of a struct sp_bench_listener; its context is a struct sp_bench_printer. Prints to
- * stdout what the step measured. */
-SP_MUST_CHECK enum sp_status sp_bench_print_step(void *printer, enum sp_bench_step step,
-                                                 size_t index, struct sp_err *err);
+/* Prints to stdout what a step measured, that of the depth or the prompt of an index, else 0. */
+SP_MUST_CHECK enum sp_status sp_bench_print_step(struct sp_bench_printer *printer,
+                                                 enum sp_bench_step step, size_t index,
+                                                 struct sp_err *err);
 
 void sp_bench_print_json(const struct sp_bench *bench);
 

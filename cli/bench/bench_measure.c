@@ -33,10 +33,10 @@ struct run {
     struct sp_package *package;
     struct sp_session *session; /* owned */
     struct sp_machine_speed *speed;
-    double *rates, *samples; /* [2][n_repeat]: plain, drafted; [n_repeat]; owned */
-    const struct sp_bench_listener *listener;
-    struct sp_progress progress; /* of the current step */
-    uint64_t n_done, n_total;    /* its units */
+    double *rates, *samples;          /* [2][n_repeat]: plain, drafted; [n_repeat]; owned */
+    struct sp_bench_printer *printer; /* NULL: none */
+    struct sp_progress progress;      /* of the current step */
+    uint64_t n_done, n_total;         /* its units */
     struct sp_err *err;
 };
 
@@ -56,13 +56,12 @@ static void advance(struct run *r)
     sp_progress_show(&r->progress, ++r->n_done, r->n_total);
 }
 
-/* Ends the progress bar of a step and passes the step on if it succeeded. */
+/* Ends the progress bar of a step and prints the step if it succeeded. */
 static enum sp_status end_step(struct run *r, enum sp_status st, enum sp_bench_step step,
                                size_t index)
 {
     sp_progress_end(&r->progress);
-    if (st || r->listener->step == NULL) return st;
-    return r->listener->step(r->listener->context, step, index, r->err);
+    return st || r->printer == NULL ? st : sp_bench_print_step(r->printer, step, index, r->err);
 }
 
 static int count_token(void *context, const struct sp_token *token)
@@ -306,51 +305,46 @@ static enum sp_status measure_exchange(struct run *r)
     return sp_package_measure_link(r->package, &x->link, r->err);
 }
 
-/* The samples of the passes at one depth. */
+/* The samples of the passes at one depth: times of passes and drafts, memory bandwidth, products.
+ */
+enum { N_SAMPLED = 4 };
 struct passes {
-    struct run *run;                         /* borrowed */
-    double *verify, *draft, *bus, *products; /* [SP_BENCH_ROW_COUNTS][n_repeat] samples; owned */
+    struct run *run; /* borrowed */
+    double *samples; /* [N_SAMPLED][SP_BENCH_ROW_COUNTS][n_repeat]; owned */
     size_t n_repeat, n[SP_BENCH_ROW_COUNTS];
 };
 
 static int keep_timing(void *context, size_t which, double verify_seconds, double draft_seconds)
 {
     struct passes *p = context;
+    const double sampled[N_SAMPLED] = {verify_seconds, draft_seconds,
+                                       sp_machine_speed_memory(p->run->speed),
+                                       sp_machine_speed_products(p->run->speed)};
     size_t at = which * p->n_repeat + p->n[which]++;
 
-    p->verify[at] = verify_seconds;
-    p->draft[at] = draft_seconds;
-    p->bus[at] = sp_machine_speed_memory(p->run->speed);
-    p->products[at] = sp_machine_speed_products(p->run->speed);
+    for (size_t i = 0; i < N_SAMPLED; i++)
+        p->samples[i * SP_BENCH_ROW_COUNTS * p->n_repeat + at] = sampled[i];
     advance(p->run);
     return 0;
 }
 
 static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth)
 {
-    size_t n_repeat = r->options->n_repeat, n = SP_BENCH_ROW_COUNTS * n_repeat;
+    double *const medians[N_SAMPLED] = {depth->verify_seconds, depth->draft_seconds,
+                                        depth->bandwidth, depth->products};
+    size_t n_repeat = r->options->n_repeat, n = N_SAMPLED * SP_BENCH_ROW_COUNTS;
     struct passes p = {.run = r, .n_repeat = n_repeat};
     enum sp_status st;
 
     depth->read_size = sp_session_read_size(r->session, depth->n_before, 0);
     depth->row_products = sp_session_products(r->session, true);
-    if ((st = sp_new(&p.verify, n, sizeof *p.verify, r->err))) goto done;
-    if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
-    if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
-    if ((st = sp_new(&p.products, n, sizeof *p.products, r->err))) goto done;
+    if ((st = sp_new(&p.samples, n * n_repeat, sizeof *p.samples, r->err))) return st;
     st = sp_session_benchmark(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
                               n_repeat, keep_timing, &p, r->err);
-    for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
-        depth->verify_seconds[i] = sp_median(p.verify + i * n_repeat, n_repeat);
-        depth->draft_seconds[i] = sp_median(p.draft + i * n_repeat, n_repeat);
-        depth->bandwidth[i] = sp_median(p.bus + i * n_repeat, n_repeat);
-        depth->products[i] = sp_median(p.products + i * n_repeat, n_repeat);
-    }
-done:
-    free(p.verify);
-    free(p.draft);
-    free(p.bus);
-    free(p.products);
+    for (size_t i = 0; i < n && !st; i++)
+        medians[i / SP_BENCH_ROW_COUNTS][i % SP_BENCH_ROW_COUNTS] =
+            sp_median(p.samples + i * n_repeat, n_repeat);
+    free(p.samples);
     return st;
 }
 
@@ -471,10 +465,10 @@ static enum sp_status measure(struct run *r)
 
 enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
                                 const struct sp_bench_options *options,
-                                const struct sp_bench_listener *listener, struct sp_err *err)
+                                struct sp_bench_printer *printer, struct sp_err *err)
 {
     struct run r = {
-        .bench = bench, .options = options, .package = package, .listener = listener, .err = err};
+        .bench = bench, .options = options, .package = package, .printer = printer, .err = err};
     size_t n = options->n_repeat;
     enum sp_draft_by by;
     enum sp_status st;

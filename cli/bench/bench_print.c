@@ -251,10 +251,9 @@ static void print_title(const struct sp_bench *b)
         b->options->n_repeat);
 }
 
-enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_t index,
-                                   struct sp_err *err)
+enum sp_status sp_bench_print_step(struct sp_bench_printer *printer, enum sp_bench_step step,
+                                   size_t index, struct sp_err *err)
 {
-    struct sp_bench_printer *printer = context;
     struct sp_table *table = &printer->table;
     const struct sp_bench *b = printer->bench;
     enum sp_status st = SP_OK;

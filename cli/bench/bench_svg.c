@@ -191,20 +191,13 @@ static void write_chart(FILE *out, const struct sp_bench *b)
     fputs("</svg>\n", out);
 }
 
-static enum sp_status open_chart(struct sp_atomic_file **out, const char *path, size_t size,
-                                 struct sp_err *err)
-{
-    enum sp_status st;
-
-    st = sp_atomic_file_check_replaced(path, SVG_START, sizeof SVG_START - 1, "chart", err);
-    return st ? st : sp_atomic_file_open(out, path, true, size, err);
-}
-
 enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err)
 {
     struct sp_atomic_file *output = NULL;
-    enum sp_status st = open_chart(&output, path, 0, err);
+    enum sp_status st;
 
+    st = sp_atomic_file_check_replaced(path, SVG_START, sizeof SVG_START - 1, "chart", err);
+    if (!st) st = sp_atomic_file_open(&output, path, true, 0, err);
     sp_atomic_file_close(output);
     return st;
 }
@@ -212,7 +205,6 @@ enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err)
 enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
                                   struct sp_err *err)
 {
-    struct sp_atomic_file *output = NULL;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -220,12 +212,8 @@ enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path
 
     if (out == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
     write_chart(out, bench);
-    if ((st = sp_close_text(out, &text, err))) goto done;
-    if ((st = open_chart(&output, path, size, err))) goto done;
-    if ((st = sp_atomic_file_write_at(output, 0, text, size, err))) goto done;
-    st = sp_atomic_file_commit(output, err);
-done:
-    sp_atomic_file_close(output);
+    if (!(st = sp_close_text(out, &text, err)) && !(st = sp_bench_check_svg(path, err)))
+        st = sp_atomic_file_write_file(path, true, text, size, err);
     free(text);
     return st;
 }
