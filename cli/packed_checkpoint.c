@@ -96,13 +96,9 @@ static void remove_older(const char *cache, const char *prefix, const char *name
     DIR *folder = opendir(cache);
     struct dirent *entry;
 
-    while (folder && (entry = readdir(folder)) != NULL) {
-        char *path = NULL;
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || strcmp(entry->d_name, name) == 0)
-            continue;
-        if (sp_file_join(&path, cache, entry->d_name, NULL) == SP_OK) unlink(path);
-        free(path);
-    }
+    while (folder && (entry = readdir(folder)) != NULL)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && strcmp(entry->d_name, name) != 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder) closedir(folder);
 }
 
@@ -350,7 +346,7 @@ static enum sp_status packed_file(char **path, const char *given, const char *ty
     enum sp_status st;
 
     if ((st = find(&c, given, type, err)) || (st = identify(&identity, &c, err))) goto done;
-    if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) {
+    if ((st = sp_user_file(&cache, "XDG_CACHE_HOME", ".cache", "", err))) {
         sp_context(err, "%s is packed into the cache folder", given);
         goto done;
     }

@@ -21,8 +21,8 @@ static enum sp_status make_folders(char *path, struct sp_err *err)
     return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
 }
 
-enum sp_status sp_user_folder(char **path, const char *variable, const char *otherwise,
-                              struct sp_err *err)
+enum sp_status sp_user_file(char **path, const char *variable, const char *otherwise,
+                            const char *name, struct sp_err *err)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
     char *folder = NULL, *whole = NULL;
@@ -35,13 +35,10 @@ enum sp_status sp_user_folder(char **path, const char *variable, const char *oth
     else if ((st = sp_file_join(&folder, home, otherwise, err)) == SP_OK)
         st = sp_file_join(&whole, folder, "spectool", err);
     free(folder);
-    if (st) return st;
-    if ((st = make_folders(whole, err))) {
-        free(whole);
-        return st;
-    }
-    *path = whole;
-    return SP_OK;
+    if (st == SP_OK && (st = make_folders(whole, err)) == SP_OK)
+        st = sp_file_join(path, whole, name, err);
+    free(whole);
+    return st;
 }
 
 /* Writes the value of `variable`, followed by `below`. false: it is unset or does not fit. */

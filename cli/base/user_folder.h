@@ -6,10 +6,11 @@
 #include "format/base/err.h"
 
 /* Creates "spectool" in the folder that the environment variable names or, if it is unset, in the
- * folder `otherwise` of the home folder; only the user can read what is created. *path is owned by
- * the caller. SP_E_IO: there is no home folder, or the folder cannot be created. */
-SP_MUST_CHECK enum sp_status sp_user_folder(char **path, const char *variable,
-                                            const char *otherwise, struct sp_err *err);
+ * folder `otherwise` of the home folder; only the user can read what is created. *path = the path
+ * of `name` in it, which is empty for the folder itself, owned by the caller; it is not set on
+ * failure. SP_E_IO: there is no home folder, or the folder cannot be created. */
+SP_MUST_CHECK enum sp_status sp_user_file(char **path, const char *variable, const char *otherwise,
+                                          const char *name, struct sp_err *err);
 
 /* The stores of models that other programs keep for the user. */
 struct sp_user_stores {

@@ -19,12 +19,10 @@ enum { MAX_SIZE = 1 << 16, RETRY_EVERY = 8 };
 
 char *sp_drafting_cache_folder(void)
 {
-    char *cache = NULL, *folder = NULL;
+    char *folder = NULL;
 
-    if (sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", NULL)) return NULL;
-    if (sp_file_join(&folder, cache, "drafting", NULL)) folder = NULL;
-    free(cache);
-    if (folder) mkdir(folder, 0700);
+    if (sp_user_file(&folder, "XDG_CACHE_HOME", ".cache", "drafting", NULL) == SP_OK)
+        mkdir(folder, 0700);
     return folder;
 }
 
@@ -104,18 +102,6 @@ static void note(void *context, const char *sentence)
     sp_note(context, "%s", sentence);
 }
 
-static enum sp_status find_folder(char **folder, const char *given, struct sp_err *err)
-{
-    char *cache = NULL;
-    enum sp_status st;
-
-    if (given) return sp_copy_text(folder, given, strlen(given), err);
-    if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) return st;
-    st = sp_file_join(folder, cache, "prompts", err);
-    free(cache);
-    return st;
-}
-
 enum sp_status sp_prompt_folder_open(struct sp_prompt_cache **out, char **folder,
                                      const struct sp_backend_opts *o, const char *command,
                                      struct sp_err *err)
@@ -128,7 +114,9 @@ enum sp_status sp_prompt_folder_open(struct sp_prompt_cache **out, char **folder
     options.context = (void *)(uintptr_t)command;
     *out = NULL;
     *folder = NULL;
-    if ((st = find_folder(folder, o->cache_dir, &why)) == SP_OK) {
+    st = o->cache_dir ? sp_copy_text(folder, o->cache_dir, strlen(o->cache_dir), &why)
+                      : sp_user_file(folder, "XDG_CACHE_HOME", ".cache", "prompts", &why);
+    if (st == SP_OK) {
         options.folder = *folder;
         st = sp_prompt_cache_open(out, &options, &why);
     }

@@ -182,26 +182,15 @@ static bool turn(struct sp_repl *repl)
     return more && !repl->ended && repl->status == SP_OK;
 }
 
-/* Returns $XDG_STATE_HOME/spectool/history, by default below ~/.local/state, owned by the caller.
- * NULL: there is no such folder. */
-static char *history_path(void)
-{
-    char *folder = NULL, *path = NULL;
-
-    if (sp_user_folder(&folder, "XDG_STATE_HOME", ".local/state", NULL) == SP_OK &&
-        sp_file_join(&path, folder, "history", NULL))
-        path = NULL;
-    free(folder);
-    return path;
-}
-
 enum sp_status sp_repl_run(struct sp_loaded_model *model, const struct sp_repl_opener *opener,
                            struct sp_err *err)
 {
     enum sp_status st;
     struct sp_repl repl = {.model = model, .opener = opener, .err = err};
-    char *history = history_path();
+    char *history = NULL;
 
+    if (sp_user_file(&history, "XDG_STATE_HOME", ".local/state", "history", NULL))
+        history = NULL; /* the lines of this session are not kept */
     if ((st = sp_line_edit_open(&repl.edit, history, err)) == SP_OK) {
         sp_repl_list_completions(&repl);
         sp_repl_reply("/? for help, /bye to end.");

@@ -13,15 +13,14 @@
 static const char beginning[] = "{\n  \"spectool_session\": 1,";
 static const char suffix[] = ".json";
 
-static enum sp_status open_folder(char **folder, struct sp_err *err)
+static enum sp_status path_in_folder(char **path, const char *name, struct sp_err *err)
 {
-    return sp_user_folder(folder, "XDG_DATA_HOME", ".local/share", err);
+    return sp_user_file(path, "XDG_DATA_HOME", ".local/share", name, err);
 }
 
 enum sp_status sp_saved_session_path(char **path, const char *name, struct sp_err *err)
 {
-    char *folder = NULL, file[256];
-    enum sp_status st;
+    char file[256];
 
     if (strchr(name, '/') != NULL) return sp_copy_text(path, name, strlen(name), err);
     if (*name == '\0' || *name == '.' || strlen(name) + sizeof suffix > sizeof file) {
@@ -32,16 +31,13 @@ enum sp_status sp_saved_session_path(char **path, const char *name, struct sp_er
             name);
     }
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    if ((st = open_folder(&folder, err))) return st;
-    st = sp_file_join(path, folder, file, err);
-    free(folder);
-    return st;
+    return path_in_folder(path, file, err);
 }
 
 void sp_saved_session_each(void (*name)(void *context, const char *name), void *context)
 {
     char *folder = NULL;
-    DIR *dir = open_folder(&folder, NULL) == SP_OK ? opendir(folder) : NULL;
+    DIR *dir = path_in_folder(&folder, "", NULL) == SP_OK ? opendir(folder) : NULL;
     struct dirent *entry;
 
     while (dir && (entry = readdir(dir)) != NULL) {
