@@ -9,46 +9,59 @@
 #include <string.h>
 
 struct row {
-    const char *name; /* after "layers.N." in a layer */
+    const char *name; /* after "layers.N." in a layer; "%u" outside of them is list.number */
     enum sp_role role;
     bool wanted;
     uint64_t shape[3]; /* 0 after the last dimension */
 };
 
-/* Adds the wanted tensors of a layer, or outside of the layers if layer < 0. */
-static enum sp_status add(struct sp_specs *specs, const struct sp_config *c, const struct row *rows,
-                          size_t n, int layer, struct sp_err *err)
+/* The tensors being listed. */
+struct list {
+    struct sp_specs *specs;
+    const struct sp_config *config;
+    int layer; /* of the rows that are added; -1: they are outside of the layers */
+    unsigned number;
+    struct sp_err *err;
+};
+
+/* Adds the wanted tensors. */
+static enum sp_status add(struct list *list, const struct row *rows, size_t n)
 {
+    struct sp_specs *specs = list->specs;
+    unsigned layer = (unsigned)list->layer;
+
     for (size_t i = 0; i < n; i++) {
         struct sp_tensor_spec spec = {.role = rows[i].role};
+        const char *own = rows[i].name;
         char name[SP_SPEC_NAME];
         enum sp_status st;
 
         if (!rows[i].wanted) continue;
-        if (layer >= 0 &&
-            sp_config_tensor_layer(c, (unsigned)layer, rows[i].name) != (unsigned)layer)
-            continue;
-        if (layer < 0)
-            snprintf(name, sizeof name, "%s", rows[i].name);
+        if (list->layer >= 0 && sp_config_tensor_layer(list->config, layer, own) != layer) continue;
+        if (list->layer >= 0)
+            snprintf(name, sizeof name, "layers.%u.%s", layer, own);
+        else if (strstr(own, "%u"))
+            sp_layout_numbered_name(name, sizeof name, own, list->number);
         else
-            snprintf(name, sizeof name, "layers.%d.%s", layer, rows[i].name);
+            snprintf(name, sizeof name, "%s", own);
         for (; spec.rank < 3 && rows[i].shape[spec.rank]; spec.rank++)
             spec.shape[spec.rank] = rows[i].shape[spec.rank];
-        if ((st = sp_specs_add_string(&spec.name, specs, name, err))) return st;
-        if ((st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1,
-                          sizeof *specs->specs, err)))
-            return st;
+        if ((st = sp_specs_add_string(&spec.name, specs, name, list->err))) return st;
+        st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof spec, list->err);
+        if (st) return st;
         specs->specs[specs->n_specs++] = spec;
     }
     return SP_OK;
 }
 
-#define ADD(rows, layer) add(specs, c, rows, sizeof(rows) / sizeof *(rows), layer, err)
+#define ADD(rows) add(list, rows, sizeof(rows) / sizeof *(rows))
+
+/* Adds tensors of layer i. */
+typedef enum sp_status add_fn(struct list *list, const struct sp_config *c, unsigned i);
 
 /* ---- layers ---- */
 
-static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                struct sp_err *err)
+static enum sp_status add_norms(struct list *list, const struct sp_config *c, unsigned i)
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden;
@@ -101,11 +114,10 @@ static enum sp_status add_norms(struct sp_specs *specs, const struct sp_config *
         {"post_mlp_residual_scale.residual_bias", SP_ROLE_SMALL, affine, {hidden}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
-static enum sp_status add_attention(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                    struct sp_err *err)
+static enum sp_status add_attention(struct list *list, const struct sp_config *c, unsigned i)
 {
     const struct sp_layer_config *l = &c->layers[i];
     const struct sp_latent_config *a = sp_config_latent(c, l);
@@ -142,14 +154,14 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
     bool relative = attention && c->rel_dim, convolved = attention && taps;
     bool fixed = convolved && !dynamic;
     const uint64_t kv_taps = l->n_kv_heads * taps;
+    const uint64_t v = cca ? values / 2 : values, n_key = n_index * index_dim;
+    const uint64_t mix_taps = (uint64_t)l->head_dim * c->cca.mix_kernel;
+    bool own_v = k && !l->v_from_k, r_clip = relative && c->rel_clip != 0;
     const struct row rows[] = {
         {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
         {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
-        {"self_attn.v_proj.weight",
-         SP_ROLE_KEY_VALUE,
-         k && !l->v_from_k,
-         {cca ? values / 2 : values, input}},
-        {"self_attn.v_delayed.weight", SP_ROLE_KEY_VALUE, cca, {values / 2, input}},
+        {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, own_v, {v, input}},
+        {"self_attn.v_delayed.weight", SP_ROLE_KEY_VALUE, cca, {v, input}},
         {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, q_latent, {q_rank, hidden}},
         {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, q_latent && c->qkv_bias, {q_rank}},
         {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
@@ -161,17 +173,14 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.k_rope_norm.weight", SP_ROLE_NORM, stored && a->key_norm, {a->rope_dim}},
         {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
         {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
-        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_index * index_dim, index_in}},
+        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_key, index_in}},
         {"self_attn.indexer.q_input_norm.weight", SP_ROLE_NORM, normed, {hidden}},
         {"self_attn.indexer.q_input_norm.bias", SP_ROLE_BIAS, normed, {hidden}},
         {"self_attn.indexer.ssmax_scaling.s", SP_ROLE_SMALL, index && ssmax, {n_index}},
         {"self_attn.indexer.ssmax_scaling.b", SP_ROLE_SMALL, index && ssmax, {n_index}},
         {"self_attn.ssmax_scaling.s", SP_ROLE_SMALL, ssmax, {heads}},
         {"self_attn.ssmax_scaling.b", SP_ROLE_SMALL, ssmax, {heads}},
-        {"self_attn.indexer.q_proj.weight",
-         SP_ROLE_ATTENTION,
-         queries,
-         {n_index * index_dim, hidden}},
+        {"self_attn.indexer.q_proj.weight", SP_ROLE_ATTENTION, queries, {n_key, hidden}},
         {"self_attn.indexer.wk.weight", SP_ROLE_KEY_VALUE, index, {index_dim, hidden}},
         {"self_attn.indexer.k_norm.weight", SP_ROLE_NORM, index, {index_dim}},
         {"self_attn.indexer.q_norm.weight", SP_ROLE_NORM, queries, {index_dim}},
@@ -201,7 +210,7 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.conv_qk_grouped.weight",
          SP_ROLE_ATTENTION,
          cca,
-         {n_mixed, l->head_dim, (uint64_t)l->head_dim * c->cca.mix_kernel}},
+         {n_mixed, l->head_dim, mix_taps}},
         {"self_attn.conv_qk_grouped.bias", SP_ROLE_BIAS, cca, {mixed}},
         {"self_attn.key_scale", SP_ROLE_SMALL, cca, {l->n_kv_heads}},
         {"self_attn.r_proj.weight", SP_ROLE_ATTENTION, relative, {heads * c->rel_dim, hidden}},
@@ -213,27 +222,24 @@ static enum sp_status add_attention(struct sp_specs *specs, const struct sp_conf
         {"self_attn.k_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
         {"self_attn.v_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
         {"self_attn.q_clip.scale", SP_ROLE_SMALL, clip, {heads, l->head_dim}},
-        {"self_attn.r_clip.scale",
-         SP_ROLE_SMALL,
-         relative && c->rel_clip != 0,
-         {heads, c->rel_dim}},
+        {"self_attn.r_clip.scale", SP_ROLE_SMALL, r_clip, {heads, c->rel_dim}},
         {"self_attn.sink_proj.weight", SP_ROLE_GATE, attention && c->row_sinks, {heads, hidden}},
         {"attn_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
         {"mlp_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
-static enum sp_status add_compressed(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                     struct sp_err *err)
+static enum sp_status add_compressed(struct list *list, const struct sp_config *c, unsigned i)
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden, rank = c->compressed.q_rank, rate = l->rate;
     const uint64_t heads = (uint64_t)l->n_heads * l->head_dim, groups = c->compressed.n_groups;
     const uint64_t low = c->compressed.out_rank, parts = l->overlaps ? 2 : 1;
     const uint64_t dim = l->head_dim, width = parts * dim, key = c->index.head_dim;
-    const uint64_t n_index = c->index.n_heads;
+    const uint64_t n_index = c->index.n_heads, pair = 2 * key;
+    const uint64_t part = rank ? heads / groups : 0;
     bool all = rank != 0, entries = all && rate, index = entries && l->overlaps;
     const struct row rows[] = {
         {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, all, {rank, hidden}},
@@ -241,10 +247,7 @@ static enum sp_status add_compressed(struct sp_specs *specs, const struct sp_con
         {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, all, {heads, rank}},
         {"self_attn.kv_proj.weight", SP_ROLE_KEY_VALUE, all, {dim, hidden}},
         {"self_attn.kv_norm.weight", SP_ROLE_NORM, all, {dim}},
-        {"self_attn.o_a_proj.weight",
-         SP_ROLE_ATTENTION,
-         all,
-         {groups, low, all ? heads / groups : 0}},
+        {"self_attn.o_a_proj.weight", SP_ROLE_ATTENTION, all, {groups, low, part}},
         {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, all, {hidden, groups * low}},
         {"self_attn.sinks", SP_ROLE_SMALL, all, {l->n_heads}},
         {"self_attn.compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
@@ -253,24 +256,17 @@ static enum sp_status add_compressed(struct sp_specs *specs, const struct sp_con
         {"self_attn.compressor.norm.weight", SP_ROLE_NORM, entries, {dim}},
         {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, index, {n_index * key, rank}},
         {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
-        {"self_attn.indexer.compressor.kv_proj.weight",
-         SP_ROLE_KEY_VALUE,
-         index,
-         {2 * key, hidden}},
-        {"self_attn.indexer.compressor.gate_proj.weight",
-         SP_ROLE_KEY_VALUE,
-         index,
-         {2 * key, hidden}},
-        {"self_attn.indexer.compressor.position_bias", SP_ROLE_SMALL, index, {rate, 2 * key}},
+        {"self_attn.indexer.compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, index, {pair, hidden}},
+        {"self_attn.indexer.compressor.gate_proj.weight", SP_ROLE_KEY_VALUE, index, {pair, hidden}},
+        {"self_attn.indexer.compressor.position_bias", SP_ROLE_SMALL, index, {rate, pair}},
         {"self_attn.indexer.compressor.norm.weight", SP_ROLE_NORM, index, {key}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
 /* The mixers with a recurrent state. */
-static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                    struct sp_err *err)
+static enum sp_status add_recurrent(struct list *list, const struct sp_config *c, unsigned i)
 {
     const struct sp_delta_config *d = &c->delta;
     const struct sp_mamba_config *m = &c->mamba;
@@ -327,11 +323,10 @@ static enum sp_status add_recurrent(struct sp_specs *specs, const struct sp_conf
         {"mamba.out_proj.bias", SP_ROLE_BIAS, bias, {hidden}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
-static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                              struct sp_err *err)
+static enum sp_status add_mlp(struct list *list, const struct sp_config *c, unsigned i)
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden, ffn = l->n_ffn, n = l->n_experts, wide = l->n_shared_ffn;
@@ -343,7 +338,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
     bool scaled = ffn && c->n_residual_taps && !c->residual_normed;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const uint64_t r = c->routing.n_hidden;
-    bool router_mlp = experts && r;
+    bool router_mlp = experts && r, hashes = experts && l->hashes;
     const struct row rows[] = {
         {"mlp.gate_proj.weight", SP_ROLE_MLP, dense && gate, {ffn, hidden}},
         {"mlp.up_proj.weight", SP_ROLE_MLP, dense, {ffn, hidden}},
@@ -363,10 +358,7 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.router.correction", SP_ROLE_SMALL, corrected, {choices - c->routing.n_always}},
         {"mlp.router.global_scale", SP_ROLE_SMALL, experts && scaled, {1}},
         {"mlp.global_scale", SP_ROLE_SMALL, dense && scaled, {1}},
-        {"mlp.router.token_experts",
-         SP_ROLE_INDEX,
-         experts && l->hashes,
-         {c->n_vocab, l->n_experts_used}},
+        {"mlp.router.token_experts", SP_ROLE_INDEX, hashes, {c->n_vocab, l->n_experts_used}},
         {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
         {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
         {"mlp.router.down_proj.weight", SP_ROLE_ROUTER, router_mlp, {r, hidden}},
@@ -391,12 +383,11 @@ static enum sp_status add_mlp(struct sp_specs *specs, const struct sp_config *c,
         {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, wide && c->shared_gate, {1, hidden}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
 /* Per-layer embeddings, streams, tables of n-grams, and convolutions around sublayers. */
-static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                 struct sp_err *err)
+static enum sp_status add_extras(struct list *list, const struct sp_config *c, unsigned i)
 {
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, taps = c->n_conv_taps;
     const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
@@ -446,36 +437,34 @@ static enum sp_status add_extras(struct sp_specs *specs, const struct sp_config 
         {"mlp_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
 /* The gates of messages (runtime/model/block_attention.c). */
-static enum sp_status add_messages(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                   struct sp_err *err)
+static enum sp_status add_messages(struct list *list, const struct sp_config *c, unsigned i)
 {
-    static const char *const inputs[] = {"attn", "k", "v", "mlp"};
-    bool looped = c->message_rank && i - c->first_looped < c->n_looped;
-    enum sp_status st = SP_OK;
+    const uint64_t rank = c->message_rank, hidden = c->n_hidden, both = 2 * hidden;
+    bool looped = rank && i - c->first_looped < c->n_looped;
+    const struct row rows[] = {
+        {"controllers.attn.down_weight", SP_ROLE_GATE, looped, {rank, both}},
+        {"controllers.attn.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.attn.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.k.down_weight", SP_ROLE_GATE, looped, {rank, both}},
+        {"controllers.k.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.k.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.v.down_weight", SP_ROLE_GATE, looped, {rank, both}},
+        {"controllers.v.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.v.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.mlp.down_weight", SP_ROLE_GATE, looped, {rank, both}},
+        {"controllers.mlp.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"controllers.mlp.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+    };
 
-    for (unsigned k = 0; k < 4 && looped && !st; k++) {
-        char down[SP_SPEC_NAME], forget[SP_SPEC_NAME], gain[SP_SPEC_NAME];
-        const struct row rows[] = {
-            {down, SP_ROLE_GATE, true, {c->message_rank, 2 * (uint64_t)c->n_hidden}},
-            {forget, SP_ROLE_GATE, true, {c->n_hidden, c->message_rank}},
-            {gain, SP_ROLE_GATE, true, {c->n_hidden, c->message_rank}},
-        };
-
-        snprintf(down, sizeof down, "controllers.%s.down_weight", inputs[k]);
-        snprintf(forget, sizeof forget, "controllers.%s.forget_weight", inputs[k]);
-        snprintf(gain, sizeof gain, "controllers.%s.gain_weight", inputs[k]);
-        st = ADD(rows, (int)i);
-    }
-    return st;
+    return ADD(rows);
 }
 
 /* What a layer does not share of its block (sp_layer_has_block). */
-static enum sp_status add_block(struct sp_specs *specs, const struct sp_config *c, unsigned i,
-                                struct sp_err *err)
+static enum sp_status add_block(struct list *list, const struct sp_config *c, unsigned i)
 {
     const struct sp_layer_config *l = &c->layers[i];
     const uint64_t hidden = c->n_hidden, r = c->block_rank, ffn = l->n_ffn;
@@ -495,18 +484,18 @@ static enum sp_status add_block(struct sp_specs *specs, const struct sp_config *
         {"block.v.B", SP_ROLE_SMALL, qkv, {kv, r}},
     };
 
-    return ADD(rows, (int)i);
+    return ADD(rows);
 }
 
 /* ---- outside of the layers ---- */
 
-static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config *c,
-                                 struct sp_err *err)
+static enum sp_status add_tables(struct list *list, const struct sp_config *c)
 {
     const struct sp_draft_config *d = &c->draft;
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, all = c->n_layers * width;
     const uint64_t own_rows = c->padded_head ? c->n_inputs : c->n_vocab;
     const uint64_t head_rows = d->n_head_rows ? d->n_head_rows : own_rows;
+    const uint64_t entries = c->n_per_layer_vocab;
     bool embedding = !d->borrows_tables, per_layer = width != 0;
     bool norm = !c->norm_weightless && c->norms != SP_NORM_RESIDUAL && !d->unnormed;
     bool head = d->owns_head || (embedding && !c->tied);
@@ -530,10 +519,7 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"rope_alpha", SP_ROLE_SMALL, c->learned_rope, {c->ropes[0].n_rot / 2}},
         {"norm.weight", SP_ROLE_NORM, norm, {hidden}},
         {"norm.bias", SP_ROLE_BIAS, norm && c->norm_bias, {hidden}},
-        {"embed_tokens_per_layer.weight",
-         SP_ROLE_EMBEDDING,
-         per_layer,
-         {c->n_per_layer_vocab, all}},
+        {"embed_tokens_per_layer.weight", SP_ROLE_EMBEDDING, per_layer, {entries, all}},
         {"per_layer_model_projection.weight", SP_ROLE_MLP, per_layer, {all, hidden}},
         {"per_layer_projection_norm.weight", SP_ROLE_NORM, per_layer, {width}},
         {"lm_head.weight", SP_ROLE_HEAD, head, {head_rows, hidden}},
@@ -551,11 +537,10 @@ static enum sp_status add_tables(struct sp_specs *specs, const struct sp_config 
         {"d2t", SP_ROLE_INDEX, d->maps_tokens, {head_rows}},
     };
 
-    return ADD(rows, -1);
+    return ADD(rows);
 }
 
-static enum sp_status add_draft(struct sp_specs *specs, const struct sp_config *c,
-                                struct sp_err *err)
+static enum sp_status add_draft(struct list *list, const struct sp_config *c)
 {
     const struct sp_draft_config *d = &c->draft;
     const struct sp_dspark_config *s = &d->dspark;
@@ -594,71 +579,55 @@ static enum sp_status add_draft(struct sp_specs *specs, const struct sp_config *
         {"confidence_head.proj.bias", SP_ROLE_BIAS, s->confidence, {1}},
     };
 
-    return ADD(rows, -1);
+    return ADD(rows);
 }
 
-/* The matrices that make the streams of AltUp and those that they end in. */
-static enum sp_status add_streams(struct sp_specs *specs, const struct sp_config *c,
-                                  struct sp_err *err)
+/* The matrices that make stream i of AltUp, and those that it ends in. */
+static enum sp_status add_stream(struct list *list, const struct sp_config *c, unsigned i)
 {
-    enum sp_status st = SP_OK;
+    const struct row rows[] = {
+        {"altup_projections.%u.weight", SP_ROLE_MLP, true, {c->n_hidden, c->n_hidden}},
+        {"altup_unembed_projections.%u.weight", SP_ROLE_MLP, true, {c->n_hidden, c->n_hidden}},
+    };
 
-    for (unsigned i = 1; i < c->n_streams && !st; i++) {
-        char in[SP_SPEC_NAME], out[SP_SPEC_NAME];
-        const struct row rows[] = {
-            {in, SP_ROLE_MLP, true, {c->n_hidden, c->n_hidden}},
-            {out, SP_ROLE_MLP, true, {c->n_hidden, c->n_hidden}},
-        };
-
-        snprintf(in, sizeof in, "altup_projections.%u.weight", i - 1);
-        snprintf(out, sizeof out, "altup_unembed_projections.%u.weight", i - 1);
-        st = ADD(rows, -1);
-    }
-    return st;
+    list->number = i;
+    return ADD(rows);
 }
 
-/* The dense layers of the pooling. Every embedding passes through them, as all inputs of a draft
- * pass through its feature projection. */
-static enum sp_status add_dense(struct sp_specs *specs, const struct sp_config *c,
-                                struct sp_err *err)
+/* A dense layer of the pooling. Every embedding passes through it, as all inputs of a draft pass
+ * through its feature projection. */
+static enum sp_status add_dense(struct list *list, const struct sp_config *c, unsigned i)
 {
-    enum sp_status st = SP_OK;
+    const struct sp_dense_config *d = &c->pooling.dense[i];
+    const struct row rows[] = {
+        {SP_DENSE_PREFIX "%u.weight", SP_ROLE_FEATURE, true, {d->n_out, d->n_in}},
+        {SP_DENSE_PREFIX "%u.norm.weight", SP_ROLE_NORM, d->norm, {d->n_out}},
+        {SP_DENSE_PREFIX "%u.bias", SP_ROLE_BIAS, d->bias, {d->n_out}},
+    };
 
-    for (unsigned i = 0; i < c->pooling.n_dense && !st; i++) {
-        const struct sp_dense_config *d = &c->pooling.dense[i];
-        char weight[SP_SPEC_NAME], norm[SP_SPEC_NAME], bias[SP_SPEC_NAME];
-        const struct row rows[] = {
-            {weight, SP_ROLE_FEATURE, true, {d->n_out, d->n_in}},
-            {norm, SP_ROLE_NORM, d->norm, {d->n_out}},
-            {bias, SP_ROLE_BIAS, d->bias, {d->n_out}},
-        };
-
-        snprintf(weight, sizeof weight, SP_DENSE_PREFIX "%u.weight", i);
-        snprintf(norm, sizeof norm, SP_DENSE_PREFIX "%u.norm.weight", i);
-        snprintf(bias, sizeof bias, SP_DENSE_PREFIX "%u.bias", i);
-        st = ADD(rows, -1);
-    }
-    return st;
+    list->number = i;
+    return ADD(rows);
 }
 
 enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *config,
                                   struct sp_err *err)
 {
+    static add_fn *const of_layer[] = {add_norms, add_attention, add_compressed, add_recurrent,
+                                       add_mlp,   add_extras,    add_block,      add_messages};
+    const unsigned n = sizeof of_layer / sizeof *of_layer, streams = config->n_streams;
     struct sp_specs specs = {0};
+    struct list list = {.specs = &specs, .config = config, .layer = -1, .err = err};
     enum sp_status st;
 
-    if ((st = add_tables(&specs, config, err))) goto done;
-    if ((st = add_draft(&specs, config, err))) goto done;
-    if ((st = add_dense(&specs, config, err))) goto done;
-    if ((st = add_streams(&specs, config, err))) goto done;
-    for (unsigned i = 0; i < config->n_layers; i++)
-        if ((st = add_norms(&specs, config, i, err)) ||
-            (st = add_attention(&specs, config, i, err)) ||
-            (st = add_compressed(&specs, config, i, err)) ||
-            (st = add_recurrent(&specs, config, i, err)) ||
-            (st = add_mlp(&specs, config, i, err)) || (st = add_extras(&specs, config, i, err)) ||
-            (st = add_block(&specs, config, i, err)) || (st = add_messages(&specs, config, i, err)))
-            goto done;
+    if ((st = add_tables(&list, config)) || (st = add_draft(&list, config))) goto done;
+    for (unsigned i = 0; i < config->pooling.n_dense; i++)
+        if ((st = add_dense(&list, config, i))) goto done;
+    for (unsigned i = 0; i + 1 < streams; i++)
+        if ((st = add_stream(&list, config, i))) goto done;
+    for (unsigned i = 0; i < config->n_layers * n; i++) {
+        list.layer = (int)(i / n);
+        if ((st = of_layer[i % n](&list, config, i / n))) goto done;
+    }
     sp_specs_sort(&specs);
     *out = specs;
     memset(&specs, 0, sizeof specs);
