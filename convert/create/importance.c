@@ -123,7 +123,7 @@ static enum sp_status import(struct import *m, const struct sums *s, struct sp_e
     }
     if (sscanf(s->name, "blk.%5u.", &layer) == 1) {
         const char *layers = family->layers ? family->layers : "layers.";
-        if (layer >= m->source->config.n_layers && family->prediction_head) return SP_OK;
+        if (layer >= m->source->config.n_layers && sp_family_predicts(family)) return SP_OK;
         snprintf(prefix, sizeof prefix, "model.%s%u.", layers, layer);
         snprintf(own, sizeof own, "layers.%u.", layer);
     }

@@ -179,7 +179,7 @@ bool sp_gguf_is_of_unread_head(const struct sp_gguf_model *m, const char *name)
 {
     unsigned long layer;
 
-    if (m->n_predicting == 0 || m->family.prediction_head) return false;
+    if (m->n_predicting == 0 || sp_family_predicts(&m->family)) return false;
     return name_in_layer(name, &layer) && layer >= m->n_layers;
 }
 
@@ -260,12 +260,12 @@ static bool publish_in_layer(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *for
                              const struct sp_gguf_model *m, unsigned long layer, const char *name)
 {
     const char *ending = strrchr(name, '.'); /* names of prediction heads have another dot inside */
-    bool mtp = m->family.prediction_head && !m->family.prediction_layer && !m->is_adapter;
+    bool mtp = sp_family_predicts(&m->family) && !m->family.prediction_layer && !m->is_adapter;
     char prefix[40];
 
     if (ending == NULL || (strcmp(ending, ".weight") != 0 && strcmp(ending, ".bias") != 0))
         ending = name + strlen(name);
-    if (*ending && m->family.prediction_head && publish_of_head(out, m, layer, name, ending))
+    if (*ending && sp_family_predicts(&m->family) && publish_of_head(out, m, layer, name, ending))
         return true;
     snprintf(prefix, sizeof prefix, "model.%s%lu.", m->family.layers ? m->family.layers : "layers.",
              layer);

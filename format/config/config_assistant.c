@@ -8,41 +8,42 @@
 #include <string.h>
 
 /* The keys of a head that scores only the tokens of the clusters nearest to the hidden state. */
-static enum sp_status read_clusters(struct sp_draft_config *d, unsigned n_vocab,
-                                    const struct sp_json *root, struct sp_err *err)
+static enum sp_status read_clusters(struct sp_config *c, const struct sp_config_text *t)
 {
+    struct sp_draft_config *d = &c->draft;
+    const unsigned n_vocab = c->n_vocab;
     bool ordered = false;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(root, "use_ordered_embeddings", &ordered, err)) || !ordered)
+    if ((st = sp_json_get_bool(t->root, "use_ordered_embeddings", &ordered, t->err)) || !ordered)
         return st;
     d->n_clusters = 2048;
     d->n_clusters_used = 32;
-    if ((st = sp_object_unsigned(root, "num_centroids", 1, SP_CAP_VOCAB, &d->n_clusters, err)) ||
-        (st = sp_object_unsigned(root, "centroid_intermediate_top_k", 1, SP_CAP_VOCAB,
-                                 &d->n_clusters_used, err)))
+    if ((st = sp_object_unsigned(t->root, "num_centroids", 1, SP_CAP_VOCAB, &d->n_clusters,
+                                 t->err)) ||
+        (st = sp_object_unsigned(t->root, "centroid_intermediate_top_k", 1, SP_CAP_VOCAB,
+                                 &d->n_clusters_used, t->err)))
         return st;
     if (n_vocab % d->n_clusters != 0) {
-        return sp_fail(err, SP_E_INPUT, "assistant: vocab %u not divisible by %u centroids",
-                       n_vocab, d->n_clusters);
+        return SP_INVALID(t, "assistant: vocab %u not divisible by %u centroids", n_vocab,
+                          d->n_clusters);
     }
     if (d->n_clusters_used <= d->n_clusters) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "assistant: centroid_intermediate_top_k %u of %u centroids",
-                   d->n_clusters_used, d->n_clusters);
+    return SP_INVALID(t, "assistant: centroid_intermediate_top_k %u of %u centroids",
+                      d->n_clusters_used, d->n_clusters);
 }
 
-enum sp_status sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t,
-                                        struct sp_err *err)
+enum sp_status sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t)
 {
     struct sp_draft_config *d = &out->draft;
     enum sp_status st;
 
     d->target_hidden = 1536;
     st = sp_object_unsigned(t->root, "backbone_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
-                            err);
+                            t->err);
     if (st) return st;
     out->logit_cap = 0; /* a cap does not change the order of the logits */
-    return read_clusters(d, out->n_vocab, t->root, err);
+    return read_clusters(out, t);
 }
 
 static const char *type_name(const struct sp_layer_config *l)

@@ -25,39 +25,37 @@ const char *sp_markov_name(const struct sp_dspark_config *dspark)
     return dspark->rank ? names[dspark->markov] : "none";
 }
 
-static enum sp_status read_type(enum sp_markov *out, const struct sp_config_text *t,
-                                struct sp_err *err)
+static enum sp_status read_type(enum sp_markov *out, const struct sp_config_text *t)
 {
     static const char key[] = "markov_head_type";
     const char *name = names[SP_MARKOV_VANILLA];
     enum sp_status st;
 
-    if ((st = sp_json_get_string(sp_dflash_holder(t, key), key, &name, err))) return st;
+    if ((st = sp_json_get_string(sp_dflash_holder(t, key), key, &name, t->err))) return st;
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], name) != 0) continue;
         *out = (enum sp_markov)i;
         return SP_OK;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "dspark: unknown markov_head_type \"%s\"", name);
+    return SP_REFUSED(t, "dspark: unknown markov_head_type \"%s\"", name);
 }
 
-static enum sp_status read_confidence(struct sp_dspark_config *d, const struct sp_config_text *t,
-                                      struct sp_err *err)
+static enum sp_status read_confidence(struct sp_dspark_config *d, const struct sp_config_text *t)
 {
     static const char key[] = "enable_confidence_head", with[] = "confidence_head_with_markov";
     enum sp_status st;
 
-    st = sp_json_get_bool(sp_dflash_holder(t, key), key, &d->confidence, err);
+    st = sp_json_get_bool(sp_dflash_holder(t, key), key, &d->confidence, t->err);
     if (st || !d->confidence) return st;
     d->confidence_markov = d->rank != 0;
-    st = sp_json_get_bool(sp_dflash_holder(t, with), with, &d->confidence_markov, err);
+    st = sp_json_get_bool(sp_dflash_holder(t, with), with, &d->confidence_markov, t->err);
     if (st || !d->confidence_markov || d->rank != 0) return st;
-    return sp_fail(err, SP_E_INPUT, "dspark: %s needs a markov_rank", with);
+    return SP_INVALID(t, "dspark: %s needs a markov_rank", with);
 }
 
-enum sp_status sp_config_read_dspark(struct sp_draft_config *out, const struct sp_config_text *t,
-                                     struct sp_err *err)
+enum sp_status sp_config_read_dspark(struct sp_config *c, const struct sp_config_text *t)
 {
+    struct sp_draft_config *out = &c->draft;
     static const char rank[] = "markov_rank", anchor[] = "sample_from_anchor";
     struct sp_dspark_config *d = &out->dspark;
     bool from_anchor = true;
@@ -66,16 +64,16 @@ enum sp_status sp_config_read_dspark(struct sp_draft_config *out, const struct s
     if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
     /* The default differs between versions of the speculators library. */
     if (t->speculators && sp_dflash_holder(t, anchor) == NULL)
-        return sp_fail(err, SP_E_INPUT, "dspark config missing %s", anchor);
-    if (out->n_taps == 0) return sp_fail(err, SP_E_INPUT, "dspark config missing target_layer_ids");
-    st = sp_json_get_bool(sp_dflash_holder(t, anchor), anchor, &from_anchor, err);
+        return SP_INVALID(t, "dspark config missing %s", anchor);
+    if (out->n_taps == 0) return SP_INVALID(t, "dspark config missing target_layer_ids");
+    st = sp_json_get_bool(sp_dflash_holder(t, anchor), anchor, &from_anchor, t->err);
     if (st) return st;
     if (!from_anchor && !t->speculators)
-        return sp_fail(err, SP_E_UNSUPPORTED, "dspark: %s false is not supported", anchor);
+        return SP_REFUSED(t, "dspark: %s false is not supported", anchor);
     d->rank = t->speculators ? 256 : 0;
     d->confidence = t->speculators;
-    st = sp_object_unsigned(sp_dflash_holder(t, rank), rank, 0, SP_CAP_WIDTH, &d->rank, err);
+    st = sp_object_unsigned(sp_dflash_holder(t, rank), rank, 0, SP_CAP_WIDTH, &d->rank, t->err);
     if (st) return st;
-    if (d->rank && (st = read_type(&d->markov, t, err))) return st;
-    return read_confidence(d, t, err);
+    if (d->rank && (st = read_type(&d->markov, t))) return st;
+    return read_confidence(d, t);
 }

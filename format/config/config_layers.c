@@ -11,7 +11,7 @@
  * rule of the family applies. */
 struct layer_rules {
     const struct sp_config_text *t;
-    const struct sp_sizes *sizes;
+    const struct sp_family *f;
     const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
     const struct sp_json *sparse; /* numbers of layers with experts; NULL: the next rules */
     const char *sparse_text;      /* the same as text, "3,4,5"; or NULL */
@@ -30,7 +30,7 @@ struct layer_rules {
 
 /* Reads a list of min to max elements; *out is NULL if the key is missing. */
 static enum sp_status read_list(const struct sp_json **out, const struct sp_config_text *t,
-                                const char *key, size_t min, size_t max, struct sp_err *err)
+                                const char *key, size_t min, size_t max)
 {
     const struct sp_json *list = sp_text_get(t, key);
     size_t len = sp_json_len(list);
@@ -38,46 +38,45 @@ static enum sp_status read_list(const struct sp_json **out, const struct sp_conf
     *out = list;
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY)
-        return sp_fail(err, SP_E_INPUT, "%s%s is not a list", t->what, key);
+        return SP_INVALID(t, "%s%s is not a list", t->what, key);
     if (len < min || len > max)
-        return sp_fail(err, SP_E_INPUT, "%s%s length %zu != %zu", t->what, key, len, min);
+        return SP_INVALID(t, "%s%s length %zu != %zu", t->what, key, len, min);
     return SP_OK;
 }
 
-static enum sp_status check_integers(const struct sp_json *list, const char *key,
-                                     struct sp_err *err)
+static enum sp_status check_integers(const struct sp_config_text *t, const struct sp_json *list,
+                                     const char *key)
 {
     int64_t v;
 
     for (size_t i = 0; i < sp_json_len(list); i++) {
         if (sp_json_to_i64(sp_json_at(list, i), &v)) continue;
-        return sp_fail(err, SP_E_INPUT, "%s[%zu] is not an integer", key, i);
+        return SP_INVALID(t, "%s[%zu] is not an integer", key, i);
     }
     return SP_OK;
 }
 
 static enum sp_status read_integers(const struct sp_json **out, const struct sp_config_text *t,
-                                    const char *key, size_t min, struct sp_err *err)
+                                    const char *key, size_t min)
 {
-    enum sp_status st = read_list(out, t, key, min, SP_CAP_LAYERS, err);
+    enum sp_status st = read_list(out, t, key, min, SP_CAP_LAYERS);
 
-    return st ? st : check_integers(*out, key, err);
+    return st ? st : check_integers(t, *out, key);
 }
 
 /* Which layers are delta layers if no layer_types list names them. */
-static enum sp_status read_delta_layers(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_delta_layers(struct layer_rules *r)
 {
-    const struct sp_delta_family *f = r->t->family->delta;
+    const struct sp_delta_family *f = r->f->delta;
     const struct sp_json *object = f && f->object ? sp_text_get(r->t, f->object) : NULL;
     enum sp_status st;
 
     r->full_interval = f ? f->full_interval : 4;
-    st =
-        sp_text_unsigned(r->t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval, err);
+    st = sp_text_unsigned(r->t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval);
     if (st) return st;
     r->first_full = (f && f->first_full ? f->first_full : r->full_interval) - 1;
     if (sp_json_get(object, "full_attn_layers")) r->delta = sp_json_get(object, "kda_layers");
-    return check_integers(r->delta, "kda_layers", err);
+    return check_integers(r->t, r->delta, "kda_layers");
 }
 
 static bool has_type(const struct sp_json *layer_types, size_t i, const char *wanted)
@@ -99,7 +98,7 @@ static bool is_mamba_type(const struct sp_json *layer_types, size_t i)
     return has_type(layer_types, i, "mamba") || has_type(layer_types, i, "linear_attention");
 }
 
-static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_err *err)
+static enum sp_status check_layer_types(const struct layer_rules *r)
 {
     bool any = false;
 
@@ -107,31 +106,31 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         size_t len;
         const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), &len);
         if (type == NULL)
-            return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is not a string", r->t->what, i);
+            return SP_INVALID(r->t, "%slayer_types[%zu] is not a string", r->t->what, i);
         if (is_sliding_type(r->layer_types, i)) {
             any = true;
         } else if (strcmp(type, "full_attention") != 0 &&
-                   !(r->t->family->rotation_stated && strcmp(type, "attention") == 0) &&
-                   !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
-                   !(r->t->family->latent && r->t->family->latent->index.top_k &&
+                   !(r->f->rotation_stated && strcmp(type, "attention") == 0) &&
+                   !(r->f->delta_layers && strcmp(type, "linear_attention") == 0) &&
+                   !(r->f->latent && r->f->latent->index.top_k &&
                      strcmp(type, "indexed_attention") == 0) &&
-                   !(r->t->family->own_types && sp_is_among(type, r->t->family->own_types)) &&
-                   !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
-                   !(r->t->family->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
-                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
-                           r->t->what, i, type);
+                   !(r->f->own_types && sp_is_among(type, r->f->own_types)) &&
+                   !(r->f->conv_layers && strcmp(type, "conv") == 0) &&
+                   !(r->f->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
+                   !(r->f->mamba && is_mamba_type(r->layer_types, i))) {
+            return SP_REFUSED(r->t, "%slayer_types[%zu] \"%s\" is not supported", r->t->what, i,
+                              type);
         }
     }
-    if (any && r->window == 0 && r->t->family->reads.layer_types) {
-        return sp_fail(err, SP_E_INPUT, "%ssliding_attention layers require sliding_window%s",
-                       r->t->what, r->switched_off ? ", which use_sliding_window turns off" : "");
+    if (any && r->window == 0 && r->f->reads.layer_types) {
+        return SP_INVALID(r->t, "%ssliding_attention layers require sliding_window%s", r->t->what,
+                          r->switched_off ? ", which use_sliding_window turns off" : "");
     }
     return SP_OK;
 }
 
 /* The window in effect. null, 0 and use_sliding_window false all mean that no layer has one. */
-static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_window(struct layer_rules *r)
 {
     static const char key[] = "sliding_window";
     const struct sp_config_text *t = r->t;
@@ -140,27 +139,23 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
     bool on = !t->family->window_switch || (t->draft && r->layer_types);
     enum sp_status st;
 
-    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on, err)))
-        return st;
-    st = sp_text_i64(t, key, INT32_MIN, INT32_MAX, &window, err);
+    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on))) return st;
+    st = sp_text_i64(t, key, INT32_MIN, INT32_MAX, &window);
     if (st) return st;
-    if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "use_sliding_window is not supported for %s",
-                       t->family->name);
-    }
+    if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on)
+        return SP_REFUSED(r->t, "use_sliding_window is not supported for %s", t->family->name);
     if (window <= 0 && sp_text_get(t, key)) {
-        st = sp_warn(t->warnings, err, "sliding_window %lld means no window", (long long)window);
+        st = sp_warn(t->warnings, r->t->err, "sliding_window %lld means no window",
+                     (long long)window);
         if (st) return st;
     }
     if (t->family->windows == SP_WINDOWS_NONE && window > 0) {
-        st =
-            sp_warn(t->warnings, err, "sliding_window has no effect in family %s", t->family->name);
+        st = sp_warn(t->warnings, r->t->err, "sliding_window has no effect in family %s",
+                     t->family->name);
         if (st) return st;
     }
-    if (window <= 0 && t->family->needs_window) {
-        return sp_fail(err, SP_E_INPUT, "sliding_window is missing, which %s needs",
-                       t->family->name);
-    }
+    if (window <= 0 && t->family->needs_window)
+        return SP_INVALID(r->t, "sliding_window is missing, which %s needs", t->family->name);
     if (window <= 0 || t->family->windows == SP_WINDOWS_NONE) return SP_OK;
     r->switched_off = !on;
     r->window = on ? (unsigned)window : 0;
@@ -168,18 +163,16 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
 }
 
 /* n shared experts are one dense MLP of n times their width. */
-static enum sp_status read_shared(struct layer_rules *r, const char *key, struct sp_err *err)
+static enum sp_status read_shared(struct layer_rules *r, const char *key)
 {
-    const char *width = r->t->family->expert_keys.shared_width;
-    unsigned n = r->t->family->n_shared, n_ffn = width ? r->n_shared_ffn : r->n_expert_ffn;
+    const char *width = r->f->expert_keys.shared_width;
+    unsigned n = r->f->n_shared, n_ffn = width ? r->n_shared_ffn : r->n_expert_ffn;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n, err))) return st;
-    if (width && (st = sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn, err))) return st;
-    if (n && n_ffn > SP_CAP_WIDTH / n) {
-        return sp_fail(err, SP_E_INPUT, "%s %u of %u are wider than %d", key, n, n_ffn,
-                       SP_CAP_WIDTH);
-    }
+    if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n))) return st;
+    if (width && (st = sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn))) return st;
+    if (n && n_ffn > SP_CAP_WIDTH / n)
+        return SP_INVALID(r->t, "%s %u of %u are wider than %d", key, n, n_ffn, SP_CAP_WIDTH);
     r->n_shared_ffn = n * n_ffn;
     return SP_OK;
 }
@@ -194,44 +187,41 @@ static const char *key_name(const struct sp_config_text *t, const char *own, con
 }
 
 /* A list that states for each layer whether its MLP is "dense" or "sparse", or 0 or 1. */
-static enum sp_status read_mlp_types(struct layer_rules *r, const char *key, struct sp_err *err)
+static enum sp_status read_mlp_types(struct layer_rules *r, const char *key)
 {
-    unsigned n = r->sizes->n_layers;
-    enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n, err);
+    unsigned n = r->t->sizes->n_layers;
+    enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n);
 
     for (size_t i = 0; st == SP_OK && i < sp_json_len(r->mlp_types); i++) {
         int64_t sparse;
         if (has_type(r->mlp_types, i, "dense") || has_type(r->mlp_types, i, "sparse")) continue;
         if (sp_json_to_i64(sp_json_at(r->mlp_types, i), &sparse) && sparse >> 1 == 0) continue;
-        st = sp_fail(err, SP_E_UNSUPPORTED, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
+        st = SP_REFUSED(r->t, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
     }
     return st;
 }
 
 /* A number, or a list that has the same number for each layer. */
 static enum sp_status read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
-                                   unsigned max, unsigned *out, struct sp_err *err)
+                                   unsigned max, unsigned *out)
 {
     const struct sp_json *list = sp_text_get(t, key);
     int64_t first = *out, v;
 
-    if (sp_json_kind(list) != SP_JSON_ARRAY) return sp_text_unsigned(t, key, min, max, out, err);
+    if (sp_json_kind(list) != SP_JSON_ARRAY) return sp_text_unsigned(t, key, min, max, out);
     for (size_t i = 0; i < sp_json_len(list); i++) {
-        if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max) {
-            return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number from %u to %u", key, i, min,
-                           max);
-        }
+        if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max)
+            return SP_INVALID(t, "%s[%zu] is not a number from %u to %u", key, i, min, max);
         if (i == 0) first = v;
         if (v == first) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s that differs from layer to layer is not supported", key);
+        return SP_REFUSED(t, "%s that differs from layer to layer is not supported", key);
     }
     *out = (unsigned)first;
     return SP_OK;
 }
 
 /* Reads which layers have experts. */
-static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_sparse_layers(struct layer_rules *r)
 {
     const struct sp_config_text *t = r->t;
     const struct sp_expert_keys *keys = &t->family->expert_keys;
@@ -241,28 +231,27 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
     r->n_dense = t->family->n_dense;
     r->last_sparse = SP_CAP_LAYERS;
     if (keys->step) {
-        st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step, err);
+        st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step);
         if (st) return st;
     }
     if (keys->dense) {
-        st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense, err);
+        st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense);
         if (st) return st;
     }
     if (keys->last) {
-        st = sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last, err);
+        st = sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last);
         if (st) return st;
         if (last >= 0) r->last_sparse = (unsigned)last;
     }
-    if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
+    if (keys->types && (st = read_mlp_types(r, keys->types))) return st;
     r->sparse_text = keys->list ? sp_json_to_string(sp_text_get(t, keys->list), NULL) : NULL;
-    if (keys->list && r->sparse_text == NULL &&
-        (st = read_integers(&r->sparse, t, keys->list, 0, err)))
+    if (keys->list && r->sparse_text == NULL && (st = read_integers(&r->sparse, t, keys->list, 0)))
         return st;
     if (keys->only && sp_text_get(t, keys->only)) r->n_dense = 0;
-    return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0, err) : SP_OK;
+    return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0) : SP_OK;
 }
 
-static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_experts(struct layer_rules *r)
 {
     const struct sp_config_text *t = r->t;
     const struct sp_family *f = t->family;
@@ -275,96 +264,95 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     if (!f->reads.experts) return SP_OK;
     r->n_experts = f->n_experts;
     r->n_experts_used = f->n_experts_used;
-    r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->sizes->n_ffn;
+    r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->t->sizes->n_ffn;
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
-    st = read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
+    st = read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts);
     if (st ||
-        (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used, err)))
+        (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used)))
         return st;
     if (r->n_experts == 1 && f->expert_period.period) r->n_experts = 0; /* a dense Jamba */
     if (r->n_experts && r->n_experts_used == 0)
-        return sp_fail(err, SP_E_INPUT, "%s is missing, which %s needs", used, f->name);
+        return SP_INVALID(r->t, "%s is missing, which %s needs", used, f->name);
     if (r->n_experts && r->n_experts_used > r->n_experts) {
-        return sp_fail(err, SP_E_INPUT, "%s %u is more than %s %u", used, r->n_experts_used, count,
-                       r->n_experts);
+        return SP_INVALID(r->t, "%s %u is more than %s %u", used, r->n_experts_used, count,
+                          r->n_experts);
     }
     if (f->clamped_swiglu) return SP_OK;
-    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err))) return st;
-    if ((st = read_sparse_layers(r, err))) return st;
-    if (f->parallel_ffn) r->n_shared_ffn = r->sizes->n_ffn;
+    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn))) return st;
+    if ((st = read_sparse_layers(r))) return st;
+    if (f->parallel_ffn) r->n_shared_ffn = r->t->sizes->n_ffn;
     if (keys->parallel_width)
-        return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);
-    return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
+        return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn);
+    return keys->shared ? read_shared(r, keys->shared) : SP_OK;
 }
 
-static enum sp_status read_rotation(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_rotation(struct layer_rules *r)
 {
     static const char key[] = "position_embedding_type";
     const char *type = "nope"; /* the default */
     enum sp_status st;
 
-    r->unrotated = r->t->family->unrotated;
-    if (!r->t->family->rotation_stated) return SP_OK;
-    if ((st = sp_text_string(r->t, key, &type, err))) return st;
+    r->unrotated = r->f->unrotated;
+    if (!r->f->rotation_stated) return SP_OK;
+    if ((st = sp_text_string(r->t, key, &type))) return st;
     r->unrotated = strcmp(type, "rope") != 0;
     if (!r->unrotated || strcmp(type, "nope") == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, type);
+    return SP_REFUSED(r->t, "%s \"%s\" is not supported", key, type);
 }
 
 static enum sp_status read_period(struct sp_period *out, const struct sp_config_text *t,
-                                  const char *period, const char *offset, struct sp_err *err)
+                                  const char *period, const char *offset)
 {
     enum sp_status st;
 
     if (out->period == 0) return SP_OK;
-    if ((st = sp_text_unsigned(t, period, 1, SP_CAP_LAYERS, &out->period, err))) return st;
-    if ((st = sp_text_unsigned(t, offset, 0, SP_CAP_LAYERS, &out->offset, err))) return st;
+    if ((st = sp_text_unsigned(t, period, 1, SP_CAP_LAYERS, &out->period))) return st;
+    if ((st = sp_text_unsigned(t, offset, 0, SP_CAP_LAYERS, &out->offset))) return st;
     if (out->offset < out->period) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s %u is not below %s %u", offset, out->offset, period,
-                   out->period);
+    return SP_INVALID(t, "%s %u is not below %s %u", offset, out->offset, period, out->period);
 }
 
-static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_rules(struct layer_rules *r)
 {
     const struct sp_config_text *t = r->t;
-    unsigned n = r->sizes->n_layers, n_next = 0;
+    unsigned n = r->t->sizes->n_layers, n_next = 0;
     enum sp_status st;
 
     r->max_window_layers = t->family->window_layers;
     r->pattern = t->family->window_pattern;
     r->no_rope_interval = 4;
-    if ((st = sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS, &n_next, err)))
+    if ((st = sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS, &n_next)))
         return st;
-    if ((st = read_list(&r->layer_types, t, "layer_types", n, n + n_next, err)) ||
-        (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
-        (st = read_rotation(r, err)) || (st = read_experts(r, err)))
+    if ((st = read_list(&r->layer_types, t, "layer_types", n, n + n_next)) ||
+        (st = read_window(r)) || (st = check_layer_types(r)) || (st = read_rotation(r)) ||
+        (st = read_experts(r)))
         return st;
     if (t->family->windows == SP_WINDOWS_FROM_LAYER ||
         t->family->windows == SP_WINDOWS_BEFORE_LAYER)
-        st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
+        st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers);
     /* A layer_types list overrules the pattern, which EXAONE 4 writes as a text, "LLLG". */
     if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
         const char *key = t->family->pattern_key                     ? t->family->pattern_key
                           : sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
                                                                      : "_sliding_window_pattern";
-        st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
+        st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern);
     }
-    if (st == SP_OK && t->family->delta_layers) st = read_delta_layers(r, err);
+    if (st == SP_OK && t->family->delta_layers) st = read_delta_layers(r);
     r->attention_period = t->family->attention_period;
     r->expert_period = t->family->expert_period;
     if (st) return st;
-    st = read_period(&r->attention_period, t, "attn_layer_period", "attn_layer_offset", err);
+    st = read_period(&r->attention_period, t, "attn_layer_period", "attn_layer_offset");
     if (st) return st;
-    st = read_period(&r->expert_period, t, "expert_layer_period", "expert_layer_offset", err);
+    st = read_period(&r->expert_period, t, "expert_layer_period", "expert_layer_offset");
     if (st) return st;
     if (t->family->attention_list)
-        st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
+        st = read_integers(&r->full_attention, t, t->family->attention_list, 0);
     if (st || !t->family->reads.no_rope_layers) return st;
-    st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
+    st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval);
     if (t->family->reads.chunks && sp_json_len(sp_text_get(t, "no_rope_layers")) == 0) return st;
-    return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
+    return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n);
 }
 
 /* In no_rope_layers, 1 marks a layer that has rotary embedding, contrary to the name. */
@@ -373,7 +361,7 @@ static bool rotates(const struct layer_rules *r, unsigned i)
     int64_t v = 1;
 
     if (r->unrotated) return false;
-    if (!r->t->family->reads.no_rope_layers) return true;
+    if (!r->f->reads.no_rope_layers) return true;
     if (r->no_rope == NULL) return (i + 1) % r->no_rope_interval != 0;
     (void)sp_json_to_i64(sp_json_at(r->no_rope, i), &v);
     return v != 0;
@@ -382,10 +370,10 @@ static bool rotates(const struct layer_rules *r, unsigned i)
 /* The letter of layer i in the family's pattern. */
 static char default_type(const struct layer_rules *r, unsigned i)
 {
-    const char *pattern = r->t->family->layer_pattern;
+    const char *pattern = r->f->layer_pattern;
     const char *open = strchr(pattern, '('), *close = strchr(pattern, ')');
     unsigned n_first = (unsigned)(open - pattern), n_last = (unsigned)strlen(close + 1);
-    unsigned n = r->sizes->n_layers;
+    unsigned n = r->t->sizes->n_layers;
 
     if (i + n_last >= n) return close[1 + i + n_last - n];
     return i < n_first ? pattern[i] : open[1 + (i - n_first) % (unsigned)(close - open - 1)];
@@ -393,11 +381,10 @@ static char default_type(const struct layer_rules *r, unsigned i)
 
 static bool has_window(const struct layer_rules *r, unsigned i)
 {
-    if (r->layer_types && r->t->family->reads.layer_types)
-        return is_sliding_type(r->layer_types, i);
+    if (r->layer_types && r->f->reads.layer_types) return is_sliding_type(r->layer_types, i);
     if (r->window == 0) return false;
-    if (r->t->family->layer_pattern) return default_type(r, i) == 's';
-    switch (r->t->family->windows) {
+    if (r->f->layer_pattern) return default_type(r, i) == 's';
+    switch (r->f->windows) {
     case SP_WINDOWS_NONE:
     case SP_WINDOWS_LISTED:
         return false;
@@ -442,7 +429,7 @@ static bool text_contains(const char *text, unsigned i)
 
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
-    if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
+    if (r->f->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
     if (r->expert_period.period && r->mlp_types == NULL &&
         i % r->expert_period.period != r->expert_period.offset)
         return false;
@@ -459,25 +446,25 @@ static bool has_experts(const struct layer_rules *r, unsigned i)
 
 static bool is_delta(const struct layer_rules *r, unsigned i)
 {
-    if (!r->t->family->delta_layers) return false;
+    if (!r->f->delta_layers) return false;
     if (r->layer_types) return has_type(r->layer_types, i, "linear_attention");
     if (r->delta) return contains(r->delta, i + 1);
-    if (r->t->family->layer_pattern) return default_type(r, i) == 'd';
+    if (r->f->layer_pattern) return default_type(r, i) == 'd';
     return i < r->first_full || (i - r->first_full) % r->full_interval != 0;
 }
 
 static bool is_conv(const struct layer_rules *r, unsigned i)
 {
-    if (!r->t->family->conv_layers) return false;
+    if (!r->f->conv_layers) return false;
     if (r->layer_types) return has_type(r->layer_types, i, "conv");
-    if (r->t->family->windows == SP_WINDOWS_LFM3_PATTERN) return i == 0 || i % 2 != 0;
+    if (r->f->windows == SP_WINDOWS_LFM3_PATTERN) return i == 0 || i % 2 != 0;
     return r->full_attention && !contains(r->full_attention, i);
 }
 
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
-    if (r->t->family->mamba == NULL || r->t->family->mamba->parallel) return false;
-    if (r->t->family->layer_pattern && r->layer_types == NULL) return default_type(r, i) == 'm';
+    if (r->f->mamba == NULL || r->f->mamba->parallel) return false;
+    if (r->f->layer_pattern && r->layer_types == NULL) return default_type(r, i) == 'm';
     if (r->attention_period.period && r->layer_types == NULL)
         return i % r->attention_period.period != r->attention_period.offset;
     return r->layer_types ? is_mamba_type(r->layer_types, i) : !contains(r->full_attention, i);
@@ -500,16 +487,16 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     bool sliding = has_window(r, i);
 
     l->mixers = SP_MIXER_ATTENTION;
-    l->n_heads = r->sizes->n_heads;
-    l->n_kv_heads = r->sizes->n_kv_heads;
-    l->head_dim = r->sizes->head_dim;
+    l->n_heads = r->t->sizes->n_heads;
+    l->n_kv_heads = r->t->sizes->n_kv_heads;
+    l->head_dim = r->t->sizes->head_dim;
     l->window = sliding ? r->window : 0;
     l->rope = sliding && c->n_ropes == 2 ? 1 : 0;
-    if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
-    if (sp_text_get(r->t, SP_THETAS_KEY) && r->t->family->reads.layer_thetas)
+    if (!rotates(r, i) || (r->f->full_unrotated && r->window && !sliding)) l->rope = -1;
+    if (sp_text_get(r->t, SP_THETAS_KEY) && r->f->reads.layer_thetas)
         l->rope = listed_rope(r, c, i);
-    l->output_gate = r->t->family->output_gate;
-    l->head_gate = r->t->family->head_gate;
+    l->output_gate = r->f->output_gate;
+    l->head_gate = r->f->head_gate;
 }
 
 /* Fills a layer that is one sublayer: a mixer without an MLP, or an MLP without a mixer. */
@@ -526,7 +513,7 @@ static void fill_sublayer(struct sp_layer_config *l, const struct layer_rules *r
         break;
     case SP_SUBLAYER_MLP:
     case SP_SUBLAYER_EXPERTS:
-        l->n_ffn = r->sizes->n_ffn;
+        l->n_ffn = r->t->sizes->n_ffn;
         break;
     }
 }
@@ -535,8 +522,8 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
                        const struct sp_config *c, unsigned i)
 {
     l->norms = c->norms;
-    l->n_ffn = r->sizes->n_ffn;
-    if (r->t->family->sublayers) {
+    l->n_ffn = r->t->sizes->n_ffn;
+    if (r->f->sublayers) {
         l->n_ffn = 0;
         fill_sublayer(l, r, c, i);
     } else if (is_delta(r, i)) {
@@ -550,29 +537,28 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
         l->rope = -1;
     } else {
         fill_attention(l, r, c, i);
-        if (r->t->family->mamba && r->t->family->mamba->parallel) l->mixers |= SP_MIXER_MAMBA;
+        if (r->f->mamba && r->f->mamba->parallel) l->mixers |= SP_MIXER_MAMBA;
     }
     l->kv_source = (int)i;
     l->causal = true;
     l->out_scales[0] = l->out_scales[1] = l->keep_scales[0] = l->keep_scales[1] = 1;
     if (!has_experts(r, i)) return;
-    if (r->t->family->sparse_post_norm) l->norms = SP_NORM_PRE_POST;
+    if (r->f->sparse_post_norm) l->norms = SP_NORM_PRE_POST;
     l->n_ffn = r->n_expert_ffn;
     l->n_experts = r->n_experts;
     l->n_experts_used = r->n_experts_used;
     l->n_shared_ffn = r->n_shared_ffn;
 }
 
-enum sp_status sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t,
-                                     const struct sp_sizes *sizes, struct sp_err *err)
+enum sp_status sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t)
 {
-    struct layer_rules r = {.t = t, .sizes = sizes};
+    struct layer_rules r = {.t = t, .f = t->family};
     enum sp_status st;
 
-    if ((st = read_rules(&r, err))) return st;
-    if ((st = sp_new(&out->layers, sizes->n_layers, sizeof *out->layers, err))) return st;
-    out->n_layers = sizes->n_layers;
-    for (unsigned i = 0; i < sizes->n_layers; i++)
+    if ((st = read_rules(&r))) return st;
+    if ((st = sp_new(&out->layers, t->sizes->n_layers, sizeof *out->layers, t->err))) return st;
+    out->n_layers = t->sizes->n_layers;
+    for (unsigned i = 0; i < t->sizes->n_layers; i++)
         fill_layer(&out->layers[i], &r, out, i);
     return SP_OK;
 }

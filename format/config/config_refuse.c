@@ -121,33 +121,31 @@ static bool is_of_family(const struct sp_family *f, size_t i)
     const char *key = keys[i].key;
 
     if (keys[i].read_by && ((const bool *)&f->reads)[keys[i].read_by - 1]) return true;
-    for (size_t k = 0; f->own_keys && f->own_keys[k]; k++)
-        if (strcmp(f->own_keys[k], key) == 0) return true;
+    if (f->own_keys && sp_is_among(key, f->own_keys)) return true;
     return is_own(f->qk_norm_key, key) || is_own(f->parallel_key, key) ||
            is_own(f->expert_keys.count, key) || is_own(f->expert_keys.shared, key) ||
            is_own(f->expert_keys.parallel_width, key) ||
            is_own(f->latent ? "kv_lora_rank" : NULL, key);
 }
 
-enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
+enum sp_status sp_config_refuse(const struct sp_config_text *t)
 {
     struct sp_prequantized ignored;
     enum sp_status st;
 
-    if ((st = sp_prequantized_parse(&ignored, t->root, err))) return st;
+    if ((st = sp_prequantized_parse(&ignored, t->root, t->err))) return st;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const struct sp_json *v = sp_text_get(t, keys[i].key);
         if (is_of_draft(t, keys[i].key) || is_of_family(t->family, i)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
         if (t->draft) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "%.*s: unsupported option %s",
-                           (int)strlen(t->what) - 1, t->what, keys[i].key);
+            return SP_REFUSED(t, "%.*s: unsupported option %s", (int)strlen(t->what) - 1, t->what,
+                              keys[i].key);
         }
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", keys[i].key,
-                       t->family->name);
+        return SP_REFUSED(t, "%s is not supported for %s", keys[i].key, t->family->name);
     }
     if (t->draft == SP_DRAFT_NONE && sp_text_get(t, "auto_map")) {
-        return sp_warn(t->warnings, err,
+        return sp_warn(t->warnings, t->err,
                        "auto_map: custom code is not run, the model is taken as %s",
                        t->family->name);
     }

@@ -47,8 +47,7 @@ static double natural_log(double x)
     return 2 * sum + exponent * ln2;
 }
 
-static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source *s,
-                                struct sp_err *err)
+static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source *s)
 {
     static const struct {
         const char *name;
@@ -64,8 +63,8 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
     const char *name = NULL;
     enum sp_status st;
 
-    if ((st = sp_json_get_string(s->dict, "rope_type", &name, err))) return st;
-    if (name == NULL && (st = sp_json_get_string(s->dict, "type", &name, err))) return st;
+    if ((st = sp_json_get_string(s->dict, "rope_type", &name, s->t->err))) return st;
+    if (name == NULL && (st = sp_json_get_string(s->dict, "type", &name, s->t->err))) return st;
     if (name == NULL) name = "default";
     if (s->t->family->rope_alpha && strcmp(name, "dynamic") == 0 && sp_json_get(s->dict, "alpha")) {
         *out = SP_ROPE_NTK_ALPHA;
@@ -81,34 +80,33 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
         if (*out == SP_ROPE_YARN) *out = SP_ROPE_LONGROPE;
         if (*out == SP_ROPE_DEFAULT || *out == SP_ROPE_LONGROPE) return SP_OK;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "rope type \"%s\" is not supported%s%s", name,
-                   longrope_only ? " for " : "", longrope_only ? s->t->family->name : "");
+    return SP_REFUSED(s->t, "rope type \"%s\" is not supported%s%s", name,
+                      longrope_only ? " for " : "", longrope_only ? s->t->family->name : "");
 }
 
-static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err)
+static enum sp_status check_keys(const struct rope_source *s)
 {
     for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
         if (it.value == NULL || sp_is_among(it.key, known_keys)) continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         if (s->t->family->rope_mscales && sp_ends_with(it.key, "_mscale")) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);
+        return SP_REFUSED(s->t, "rope key \"%s\" is not supported", it.key);
     }
     return SP_OK;
 }
 
 /* A key that this type requires. */
 static enum sp_status need(const struct rope_source *s, const char *type, const char *key,
-                           double min, double *out, struct sp_err *err)
+                           double min, double *out)
 {
     if (sp_json_get(s->dict, key) == NULL)
-        return sp_fail(err, SP_E_INPUT, "rope type \"%s\" needs %s", type, key);
-    return sp_json_get_double(s->dict, key, min, 1e9, out, err);
+        return SP_INVALID(s->t, "rope type \"%s\" needs %s", type, key);
+    return sp_json_get_double(s->dict, key, min, 1e9, out, s->t->err);
 }
 
 /* original_max_position_embeddings: outside of the dict (Phi-3), or else in it, or else the context
  * length. */
-static enum sp_status read_original(double *out, bool *stated, const struct rope_source *s,
-                                    struct sp_err *err)
+static enum sp_status read_original(double *out, bool *stated, const struct rope_source *s)
 {
     static const char key[] = "original_max_position_embeddings";
     unsigned class_default = s->t->family->original_positions;
@@ -116,27 +114,24 @@ static enum sp_status read_original(double *out, bool *stated, const struct rope
 
     *stated = outside || sp_json_get(s->dict, key) != NULL;
     *out = class_default ? class_default : s->max_positions;
-    if (outside) return sp_text_double(s->t, key, 1, 1e9, out, err);
-    return sp_json_get_double(s->dict, key, 1, 1e9, out, err);
+    if (outside) return sp_text_double(s->t, key, 1, 1e9, out);
+    return sp_json_get_double(s->dict, key, 1, 1e9, out, s->t->err);
 }
 
-static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s,
-                                  struct sp_err *err)
+static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s)
 {
     bool stated;
     enum sp_status st;
 
-    if ((st = need(s, "llama3", "factor", 1, &r->factor, err))) return st;
-    if ((st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor, err))) return st;
-    if ((st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor, err))) return st;
-    if ((st = read_original(&r->original_positions, &stated, s, err))) return st;
-    if (!stated) {
-        return sp_fail(err, SP_E_INPUT,
-                       "rope type \"llama3\" needs original_max_position_embeddings");
-    }
+    if ((st = need(s, "llama3", "factor", 1, &r->factor))) return st;
+    if ((st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor))) return st;
+    if ((st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor))) return st;
+    if ((st = read_original(&r->original_positions, &stated, s))) return st;
+    if (!stated)
+        return SP_INVALID(s->t, "rope type \"llama3\" needs original_max_position_embeddings");
     if (r->high_freq_factor <= r->low_freq_factor) {
-        return sp_fail(err, SP_E_INPUT, "high_freq_factor %g is not above low_freq_factor %g",
-                       r->high_freq_factor, r->low_freq_factor);
+        return SP_INVALID(s->t, "high_freq_factor %g is not above low_freq_factor %g",
+                          r->high_freq_factor, r->low_freq_factor);
     }
     return SP_OK;
 }
@@ -147,114 +142,110 @@ static double yarn_mscale(double factor, double mscale)
 }
 
 /* The default of `factor` is the context length divided by the original one. */
-static enum sp_status read_factor(struct sp_rope *r, const struct rope_source *s,
-                                  struct sp_err *err)
+static enum sp_status read_factor(struct sp_rope *r, const struct rope_source *s)
 {
     bool stated;
     enum sp_status st;
 
-    if ((st = read_original(&r->original_positions, &stated, s, err))) return st;
+    if ((st = read_original(&r->original_positions, &stated, s))) return st;
     r->factor = s->max_positions / r->original_positions;
-    return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, err);
+    return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, s->t->err);
 }
 
-static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
+static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s)
 {
     double mscale = 0, mscale_all = 0;
     enum sp_status st;
 
     r->truncate = true;
-    if ((st = read_factor(r, s, err))) return st;
-    if ((st = sp_json_get_double(s->dict, "beta_fast", 0, 1e6, &r->beta_fast, err))) return st;
-    if ((st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, err))) return st;
-    if ((st = sp_json_get_bool(s->dict, "truncate", &r->truncate, err))) return st;
-    if ((st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, err))) return st;
-    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, err))) return st;
+    if ((st = read_factor(r, s))) return st;
+    if ((st = sp_json_get_double(s->dict, "beta_fast", 0, 1e6, &r->beta_fast, s->t->err)))
+        return st;
+    if ((st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, s->t->err)))
+        return st;
+    if ((st = sp_json_get_bool(s->dict, "truncate", &r->truncate, s->t->err))) return st;
+    if ((st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, s->t->err))) return st;
+    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, s->t->err)))
+        return st;
     if (r->beta_fast == 0) r->beta_fast = 32;
     if (r->beta_slow == 0) r->beta_slow = 1;
     if (mscale != 0 && mscale_all != 0)
         r->amplitude = yarn_mscale(r->factor, mscale) / yarn_mscale(r->factor, mscale_all);
     else
         r->amplitude = yarn_mscale(r->factor, 1);
-    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, err);
+    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, s->t->err);
 }
 
 static enum sp_status read_factors(float **out, const struct rope_source *s, const char *key,
-                                   unsigned len, struct sp_err *err)
+                                   unsigned len)
 {
     const struct sp_json *list = sp_json_get(s->dict, key);
     double v;
     enum sp_status st;
 
-    if (list == NULL) return sp_fail(err, SP_E_INPUT, "rope type \"longrope\" needs %s", key);
-    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != len) {
-        return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", key, sp_json_len(list),
-                       len);
-    }
-    if ((st = sp_new(out, len, sizeof **out, err))) return st;
+    if (list == NULL) return SP_INVALID(s->t, "rope type \"longrope\" needs %s", key);
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != len)
+        return SP_INVALID(s->t, "%s has %zu values, expected %u", key, sp_json_len(list), len);
+    if ((st = sp_new(out, len, sizeof **out, s->t->err))) return st;
     for (unsigned i = 0; i < len; i++) {
         if (!sp_json_to_double(sp_json_at(list, i), &v) || !(v >= 1e-6 && v <= 1e9))
-            return sp_fail(err, SP_E_INPUT, "%s[%u] is not a positive number", key, i);
+            return SP_INVALID(s->t, "%s[%u] is not a positive number", key, i);
         (*out)[i] = (float)v;
     }
     return SP_OK;
 }
 
 /* One amplitude within the original context, and one beyond it. */
-static enum sp_status read_mscales(struct sp_rope *r, const struct rope_source *s,
-                                   struct sp_err *err)
+static enum sp_status read_mscales(struct sp_rope *r, const struct rope_source *s)
 {
     double beyond = 0;
     enum sp_status st;
 
-    if ((st = need(s, "longrope", "short_mscale", 1e-6, &r->amplitude, err))) return st;
-    if ((st = need(s, "longrope", "long_mscale", 1e-6, &beyond, err))) return st;
+    if ((st = need(s, "longrope", "short_mscale", 1e-6, &r->amplitude))) return st;
+    if ((st = need(s, "longrope", "long_mscale", 1e-6, &beyond))) return st;
     if (beyond == r->amplitude) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "short_mscale %g and long_mscale %g differ", r->amplitude,
-                   beyond);
+    return SP_REFUSED(s->t, "short_mscale %g and long_mscale %g differ", r->amplitude, beyond);
 }
 
-static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source *s,
-                                    struct sp_err *err)
+static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source *s)
 {
     enum sp_status st;
 
-    if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2, err))) return st;
-    if ((st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2, err))) return st;
-    if ((st = read_factor(r, s, err))) return st;
+    if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2))) return st;
+    if ((st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2))) return st;
+    if ((st = read_factor(r, s))) return st;
     if (r->factor > 1) {
         if (r->original_positions < 2) {
-            return sp_fail(err, SP_E_INPUT,
-                           "original_max_position_embeddings is %g, expected 2 or "
-                           "more",
-                           r->original_positions);
+            return SP_INVALID(s->t,
+                              "original_max_position_embeddings is %g, expected 2 or "
+                              "more",
+                              r->original_positions);
         }
         r->amplitude = sqrt(1 + natural_log(r->factor) / natural_log(r->original_positions));
     }
-    if (s->t->family->rope_mscales) return read_mscales(r, s, err);
-    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, err);
+    if (s->t->family->rope_mscales) return read_mscales(r, s);
+    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, s->t->err);
 }
 
-static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *s,
-                                   struct sp_err *err)
+static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *s)
 {
     switch (r->kind) {
     case SP_ROPE_LINEAR:
-        return need(s, "linear", "factor", 1e-6, &r->factor, err);
+        return need(s, "linear", "factor", 1e-6, &r->factor);
     case SP_ROPE_DYNAMIC:
         r->original_positions = s->max_positions;
-        return need(s, "dynamic", "factor", 1, &r->factor, err);
+        return need(s, "dynamic", "factor", 1, &r->factor);
     case SP_ROPE_LLAMA3:
-        return read_llama3(r, s, err);
+        return read_llama3(r, s);
     case SP_ROPE_YARN:
-        return read_yarn(r, s, err);
+        return read_yarn(r, s);
     case SP_ROPE_LONGROPE:
-        return read_longrope(r, s, err);
+        return read_longrope(r, s);
     case SP_ROPE_NTK_ALPHA: /* the key `factor` has no effect */
-        if (r->n_rot == 2) return sp_fail(err, SP_E_INPUT, "alpha needs a head_dim above 2");
-        return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, err);
+        if (r->n_rot == 2) return SP_INVALID(s->t, "alpha needs a head_dim above 2");
+        return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, s->t->err);
     case SP_ROPE_PROPORTIONAL:
-        return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, err);
+        return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, s->t->err);
     default:
         return SP_OK;
     }
@@ -262,8 +253,7 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
 
 /* mrope_section divides the frequencies between time, height and width. The three positions of text
  * are equal, so the division has no effect, interleaved or not. */
-static enum sp_status check_sections(const struct sp_rope *r, const struct rope_source *s,
-                                     struct sp_err *err)
+static enum sp_status check_sections(const struct sp_rope *r, const struct rope_source *s)
 {
     const struct sp_json *list = sp_json_get(s->dict, "mrope_section");
     int64_t n, sum = 0;
@@ -271,12 +261,12 @@ static enum sp_status check_sections(const struct sp_rope *r, const struct rope_
     if (list == NULL) return SP_OK;
     for (size_t i = 0; i < sp_json_len(list); i++) {
         if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH)
-            return sp_fail(err, SP_E_INPUT, "mrope_section[%zu] is not a number of frequencies", i);
+            return SP_INVALID(s->t, "mrope_section[%zu] is not a number of frequencies", i);
         sum += n;
     }
     if (sum == r->n_rot / 2 || sp_json_len(list) > 8) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "mrope_section has %lld frequencies, rotation %u",
-                   (long long)sum, r->n_rot / 2);
+    return SP_INVALID(s->t, "mrope_section has %lld frequencies, rotation %u", (long long)sum,
+                      r->n_rot / 2);
 }
 
 /* True if no layer rotates; the dict then has no effect. */
@@ -289,7 +279,7 @@ static bool is_unused(const struct rope_source *s)
     return type == NULL || strcmp(type, "rope") != 0;
 }
 
-static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
+static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s)
 {
     static const char partial_key[] = "partial_rotary_factor";
     const struct sp_family *family = s->t->family;
@@ -298,48 +288,46 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
 
     r->factor = r->amplitude = r->score_scale = 1;
     r->theta = s->theta;
-    if ((st = read_type(&r->kind, s, err))) return st;
-    if ((st = check_keys(s, err))) return st;
-    if ((st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err))) return st;
+    if ((st = read_type(&r->kind, s))) return st;
+    if ((st = check_keys(s))) return st;
+    if ((st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, s->t->err))) return st;
     if (r->theta == 0)
-        return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs", family->name);
+        return SP_INVALID(s->t, "rope_theta is missing, which %s needs", family->name);
     if (family->latent && family->latent->partial_of_head) {
         r->n_rot = s->head_dim;
-        return read_scaling(r, s, err);
+        return read_scaling(r, s);
     }
     partial =
         family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
     if (family->rotary_dim) {
         double n = partial * s->head_dim;
-        if ((st = sp_text_double(s->t, "rotary_dim", 2, s->head_dim, &n, err))) return st;
+        if ((st = sp_text_double(s->t, "rotary_dim", 2, s->head_dim, &n))) return st;
         partial = n / s->head_dim;
     }
-    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial, err)))
+    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial)))
         return st;
-    if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
+    if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, s->t->err))) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* the pairs span the whole head; only some rotate */
         r->n_rotated = (unsigned)(partial * s->head_dim / 2);
         r->n_rot = s->head_dim;
     } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported for %s", partial_key, partial,
-                       family->name);
+        return SP_REFUSED(s->t, "%s %g is not supported for %s", partial_key, partial,
+                          family->name);
     }
     if ((s->head_dim == 0 || s->head_dim % 2 != 0) && is_unused(s)) {
         r->n_rot = s->head_dim / 2 * 2;
         return SP_OK;
     }
-    if (r->n_rot % 2 != 0 && r->n_rot == s->head_dim) {
-        return sp_fail(err, SP_E_INPUT, "head_dim %u is not even, and all dimensions rotate",
-                       s->head_dim);
-    }
+    if (r->n_rot % 2 != 0 && r->n_rot == s->head_dim)
+        return SP_INVALID(s->t, "head_dim %u is not even, and all dimensions rotate", s->head_dim);
     if (r->n_rot == 0 || r->n_rot % 2 != 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s %g of head_dim %u rotates %u dimensions, expected an even number",
-                       partial_key, partial, s->head_dim, r->n_rot);
+        return SP_INVALID(s->t,
+                          "%s %g of head_dim %u rotates %u dimensions, expected an even number",
+                          partial_key, partial, s->head_dim, r->n_rot);
     }
-    if ((st = check_sections(r, s, err))) return st;
-    return read_scaling(r, s, err);
+    if ((st = check_sections(r, s))) return st;
+    return read_scaling(r, s);
 }
 
 /* The name of rotation i in rope_parameters that have one dict per layer type. */
@@ -367,7 +355,7 @@ static bool is_nested(const struct sp_config_text *t, const struct sp_json *dict
 /* *dict = the rope dict in effect, *other = the other one, which may have rope_theta. An empty
  * rope_scaling has no effect, but empty rope_parameters replace those of the class. */
 static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_json **other,
-                                 const struct sp_config_text *t, struct sp_err *err)
+                                 const struct sp_config_text *t)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     const struct sp_json *found[2];
@@ -375,7 +363,7 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
     for (int i = 0; i < 2; i++) {
         found[i] = sp_text_get(t, keys[i]);
         if (found[i] && sp_json_kind(found[i]) != SP_JSON_OBJECT)
-            return sp_fail(err, SP_E_INPUT, "%s is not an object", keys[i]);
+            return SP_INVALID(t, "%s is not an object", keys[i]);
     }
     *dict = sp_json_len(found[0]) ? found[0] : found[1];
     *other = *dict == found[0] ? found[1] : found[0];
@@ -384,30 +372,29 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
 
 /* The theta outside of the dict in effect: of the config, of the other dict, or of the class. */
 static enum sp_status read_outer_theta(double *out, const struct sp_config_text *t,
-                                       const struct sp_json *other, struct sp_err *err)
+                                       const struct sp_json *other)
 {
     *out = t->family->theta;
     if (sp_text_get(t, "rope_theta") && sp_json_kind(sp_text_get(t, "rope_theta")) != SP_JSON_ARRAY)
-        return sp_text_double(t, "rope_theta", 2, 1e15, out, err);
-    return is_nested(t, other) ? SP_OK : sp_json_get_double(other, "rope_theta", 2, 1e15, out, err);
+        return sp_text_double(t, "rope_theta", 2, 1e15, out);
+    return is_nested(t, other) ? SP_OK
+                               : sp_json_get_double(other, "rope_theta", 2, 1e15, out, t->err);
 }
 
 /* llama_4_scaling_beta: queries are scaled by a factor that grows with their position (Ministral
  * 3). */
-static enum sp_status read_growth(struct sp_config *c, const struct rope_source *s,
-                                  struct sp_err *err)
+static enum sp_status read_growth(struct sp_config *c, const struct rope_source *s)
 {
     static const char key[] = "llama_4_scaling_beta";
     bool stated;
     enum sp_status st;
 
-    if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth.beta, err))) return st;
+    if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth.beta, s->t->err)))
+        return st;
     if (c->query_growth.beta == 0) return SP_OK;
-    if (!s->t->family->reads.query_growth) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", key,
-                       s->t->family->name);
-    }
-    return read_original(&c->query_growth.from, &stated, s, err);
+    if (!s->t->family->reads.query_growth)
+        return SP_REFUSED(s->t, "%s is not supported for %s", key, s->t->family->name);
+    return read_original(&c->query_growth.from, &stated, s);
 }
 
 /* True if layer types may have different rotary embeddings. */
@@ -420,23 +407,21 @@ static bool differs_by_layer_type(const struct sp_config_text *t)
 /* mscale_all_dim scales the scores over all dims, while `amplitude` scales those over rotated dims
  * only. Source: yarn_apply_mscale in transformers' DeepSeek files, which applies it for every rope
  * type. */
-static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_source *s,
-                                       struct sp_err *err)
+static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_source *s)
 {
     double mscale = 0;
     enum sp_status st;
 
     if (s->t->family->latent == NULL || s->t->family->unrotated || r->kind == SP_ROPE_DEFAULT)
         return SP_OK;
-    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale, err))) return st;
+    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale, s->t->err))) return st;
     if (mscale == 0) return SP_OK;
     r->score_scale = yarn_mscale(r->factor, mscale) * yarn_mscale(r->factor, mscale);
     return SP_OK;
 }
 
 static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
-                                unsigned sliding_head_dim, const struct sp_json *other,
-                                struct sp_err *err)
+                                unsigned sliding_head_dim, const struct sp_json *other)
 {
     const struct sp_json *dict = s->dict;
     bool nested = is_nested(s->t, dict);
@@ -444,10 +429,10 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     enum sp_status st;
 
     if (nested && !differs_by_layer_type(s->t)) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "rotation by layer type is not supported for %s",
-                       s->t->family->name);
+        return SP_REFUSED(s->t, "rotation by layer type is not supported for %s",
+                          s->t->family->name);
     }
-    if ((st = read_outer_theta(&s->theta, s->t, other, err))) return st;
+    if ((st = read_outer_theta(&s->theta, s->t, other))) return st;
     if (nested && s->t->speculators && sp_json_get(dict, "sliding_attention")) {
         s->dict = sp_json_get(dict, "sliding_attention"); /* speculators: of all layers */
         nested = false;
@@ -455,9 +440,9 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
         s->dict = sp_json_get(dict, name_of_dict(s->t, 0));
     }
     c->n_ropes = 1;
-    if ((st = read_rope(&c->ropes[0], s, err))) return st;
-    if ((st = read_growth(c, s, err))) return st;
-    if ((st = read_score_scale(&c->ropes[0], s, err))) return st;
+    if ((st = read_rope(&c->ropes[0], s))) return st;
+    if ((st = read_growth(c, s))) return st;
+    if ((st = read_score_scale(&c->ropes[0], s))) return st;
     if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
     /* Sliding layers are not scaled unless a nested dict states it. */
     s->dict = nested ? sp_json_get(dict, name_of_dict(s->t, 1)) : NULL;
@@ -465,16 +450,16 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     if (s->t->family->local_unscaled && !nested) s->theta = c->ropes[0].theta;
     if (local_theta != 0) {
         s->theta = local_theta;
-        st = sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta, err);
+        st = sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta);
         if (st) return st;
     }
     c->n_ropes = 2;
-    return read_rope(&c->ropes[1], s, err);
+    return read_rope(&c->ropes[1], s);
 }
 
 /* layer_rope_theta: the theta of each layer; 0: the layer does not rotate (Granite SWA). */
 static enum sp_status read_thetas(struct sp_config *c, const struct rope_source *s,
-                                  unsigned n_layers, struct sp_err *err)
+                                  unsigned n_layers)
 {
     const struct sp_json *list = sp_text_get(s->t, SP_THETAS_KEY);
     unsigned n = 0;
@@ -483,46 +468,43 @@ static enum sp_status read_thetas(struct sp_config *c, const struct rope_source 
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) < n_layers ||
         (sp_json_len(list) > n_layers && !s->t->family->prediction_layer)) {
-        return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", SP_THETAS_KEY,
-                       sp_json_len(list), n_layers);
+        return SP_INVALID(s->t, "%s has %zu values, expected %u", SP_THETAS_KEY, sp_json_len(list),
+                          n_layers);
     }
     for (unsigned i = 0; i < n_layers; i++) {
         double theta;
         if (!sp_json_to_double(sp_json_at(list, i), &theta) ||
             (theta != 0 && !(theta >= 2 && theta <= 1e15)))
-            return sp_fail(err, SP_E_INPUT, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
+            return SP_INVALID(s->t, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
         if (theta == 0 || (n > 0 && c->ropes[0].theta == theta) ||
             (n > 1 && c->ropes[1].theta == theta))
             continue;
-        if (n == 2) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "more than two values in %s are not supported",
-                           SP_THETAS_KEY);
-        }
-        if (n == 1 && (st = read_rope(&c->ropes[1], s, err))) return st;
+        if (n == 2)
+            return SP_REFUSED(s->t, "more than two values in %s are not supported", SP_THETAS_KEY);
+        if (n == 1 && (st = read_rope(&c->ropes[1], s))) return st;
         c->ropes[n++].theta = theta;
     }
     if (n == 2) c->n_ropes = 2;
     return SP_OK;
 }
 
-enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
+enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t)
 {
     struct rope_source s = {
-        .t = t, .head_dim = sizes->full_head_dim, .max_positions = out->max_positions};
+        .t = t, .head_dim = t->sizes->full_head_dim, .max_positions = out->max_positions};
     const char *standard = t->family->rope_default;
     const struct sp_json *other = NULL;
     struct sp_json *made = NULL;
     enum sp_status st;
 
-    if ((st = find_dicts(&s.dict, &other, t, err))) goto done;
+    if ((st = find_dicts(&s.dict, &other, t))) goto done;
     if (s.dict == NULL && standard) {
-        if ((st = sp_json_parse(&made, standard, strlen(standard), SP_JSON_LENIENT, err)))
+        if ((st = sp_json_parse(&made, standard, strlen(standard), SP_JSON_LENIENT, t->err)))
             goto done;
         s.dict = made;
     }
-    if ((st = read_both(out, &s, sizes->head_dim, other, err))) goto done;
-    if (t->family->reads.layer_thetas) st = read_thetas(out, &s, sizes->n_layers, err);
+    if ((st = read_both(out, &s, t->sizes->head_dim, other))) goto done;
+    if (t->family->reads.layer_thetas) st = read_thetas(out, &s, t->sizes->n_layers);
 done:
     sp_json_free(made);
     return st;

@@ -4,42 +4,41 @@
 #include <string.h>
 
 static enum sp_status check_groups(const struct sp_routing *r, unsigned n_experts,
-                                   unsigned n_experts_used, struct sp_err *err)
+                                   unsigned n_experts_used, const struct sp_config_text *t)
 {
     unsigned n = r->n_groups ? n_experts / r->n_groups : n_experts;
 
     if (r->n_groups <= 1 || n_experts == 0) return SP_OK;
     if (n_experts % r->n_groups != 0 || n < 2) {
-        return sp_fail(err, SP_E_INPUT, "%u experts do not make n_group %u groups of at least 2",
-                       n_experts, r->n_groups);
+        return SP_INVALID(t, "%u experts do not make n_group %u groups of at least 2", n_experts,
+                          r->n_groups);
     }
     if (r->n_groups_used > r->n_groups) {
-        return sp_fail(err, SP_E_INPUT, "topk_group %u is more than n_group %u", r->n_groups_used,
-                       r->n_groups);
+        return SP_INVALID(t, "topk_group %u is more than n_group %u", r->n_groups_used,
+                          r->n_groups);
     }
     if (n_experts_used <= n * r->n_groups_used) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "num_experts_per_tok %u is more than topk_group %u have",
-                   n_experts_used, r->n_groups_used);
+    return SP_INVALID(t, "num_experts_per_tok %u is more than topk_group %u have", n_experts_used,
+                      r->n_groups_used);
 }
 
 /* scoring_func is read by DeepSeek's own code but not by transformers, so it must name the function
  * that transformers uses. Other families do not read it. */
-static enum sp_status check_scoring(const struct sp_config_text *t, struct sp_err *err)
+static enum sp_status check_scoring(const struct sp_config_text *t)
 {
     static const char key[] = "scoring_func";
     const char *wanted = t->family->routing.law == SP_ROUTE_SIGMOID ? "sigmoid" : "softmax";
     const char *name = wanted;
-    enum sp_status st = sp_text_string(t, key, &name, err);
+    enum sp_status st = sp_text_string(t, key, &name);
 
     if (st || strcmp(name, wanted) == 0) return st;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported for %s", key, name,
-                   t->family->name);
+    return SP_REFUSED(t, "%s \"%s\" is not supported for %s", key, name, t->family->name);
 }
 
 /* Whether experts are chosen by groups, and how groups are scored. In families whose row has groups
  * they always are. */
 static enum sp_status read_method(bool *grouped, struct sp_routing *r,
-                                  const struct sp_config_text *t, struct sp_err *err)
+                                  const struct sp_config_text *t)
 {
     static const char key[] = "topk_method";
     bool always = t->family->routing.n_groups != 0;
@@ -48,16 +47,14 @@ static enum sp_status read_method(bool *grouped, struct sp_routing *r,
 
     *grouped = true;
     if (t->family->latent == NULL) return SP_OK;
-    if ((st = check_scoring(t, err)) || (st = sp_text_string(t, key, &name, err))) return st;
+    if ((st = check_scoring(t)) || (st = sp_text_string(t, key, &name))) return st;
     r->groups_by_best = !always && strcmp(name, "group_limited_greedy") == 0;
     *grouped = always || r->groups_by_best;
     if (r->groups_by_best || strcmp(name, expected) == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported for %s", key, name,
-                   t->family->name);
+    return SP_REFUSED(t, "%s \"%s\" is not supported for %s", key, name, t->family->name);
 }
 
-enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t,
-                                      struct sp_err *err)
+enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
     struct sp_routing *r = &out->routing;
@@ -67,26 +64,24 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     *r = f->routing;
     if (!f->reads.experts) return SP_OK;
     if (f->clamped_swiglu) return SP_OK;
-    st = (f->router_norm_fixed ? sp_text_bool : sp_text_flag)(t, "norm_topk_prob", &r->norm, err);
+    st = (f->router_norm_fixed ? sp_text_bool : sp_text_flag)(t, "norm_topk_prob", &r->norm);
     if (st) return st;
     if (r->norm != f->routing.norm && f->router_norm_fixed)
-        return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
-    if (f->expert_keys.corrected &&
-        (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected, err)))
+        return SP_REFUSED(t, "norm_topk_prob is not supported for %s", f->name);
+    if (f->expert_keys.corrected && (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected)))
         return st;
     if (f->reads.routed_scale) {
         const char *key = f->expert_keys.scale ? f->expert_keys.scale : "routed_scaling_factor";
-        st = sp_text_double(t, key, 1e-6, 1e6, &r->scale, err);
+        st = sp_text_double(t, key, 1e-6, 1e6, &r->scale);
         if (st) return st;
     }
     if (!f->reads.expert_groups) return SP_OK;
-    if ((st = read_method(&grouped, r, t, err)) || !grouped) return st;
-    if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err))) return st;
-    if ((st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err)))
-        return st;
+    if ((st = read_method(&grouped, r, t)) || !grouped) return st;
+    if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups))) return st;
+    if ((st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used))) return st;
     for (unsigned i = 0; i < out->n_layers; i++) {
         const struct sp_layer_config *l = &out->layers[i];
-        if ((st = check_groups(r, l->n_experts, l->n_experts_used, err))) return st;
+        if ((st = check_groups(r, l->n_experts, l->n_experts_used, t))) return st;
     }
     return SP_OK;
 }

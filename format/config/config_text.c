@@ -62,59 +62,56 @@ enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
 }
 
 enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min,
-                                unsigned max, unsigned *out, struct sp_err *err)
+                                unsigned max, unsigned *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_object_unsigned(holder, key, min, max, out, err);
+    return sp_object_unsigned(holder, key, min, max, out, t->err);
 }
 
 enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min,
-                           int64_t max, int64_t *out, struct sp_err *err)
+                           int64_t max, int64_t *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_i64(holder, key, min, max, out, err);
+    return sp_json_get_i64(holder, key, min, max, out, t->err);
 }
 
 enum sp_status sp_text_double(const struct sp_config_text *t, const char *key, double min,
-                              double max, double *out, struct sp_err *err)
+                              double max, double *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_double(holder, key, min, max, out, err);
+    return sp_json_get_double(holder, key, min, max, out, t->err);
 }
 
-enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key, bool *out,
-                            struct sp_err *err)
+enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key, bool *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_bool(holder, key, out, err);
+    return sp_json_get_bool(holder, key, out, t->err);
 }
 
-enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, bool *out,
-                            struct sp_err *err)
+enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, bool *out)
 {
     const struct sp_json *holder = find(t, &key);
 
     if (sp_json_has(holder, key) && sp_json_get(holder, key) == NULL) *out = false;
-    return sp_json_get_bool(holder, key, out, err);
+    return sp_json_get_bool(holder, key, out, t->err);
 }
 
-enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, const char **out,
-                              struct sp_err *err)
+enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, const char **out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_string(holder, key, out, err);
+    return sp_json_get_string(holder, key, out, t->err);
 }
 
-enum sp_status sp_text_need(const struct sp_config_text *t, const char *key, struct sp_err *err)
+enum sp_status sp_text_need(const struct sp_config_text *t, const char *key)
 {
     bool on = true;
-    enum sp_status st = sp_text_bool(t, key, &on, err);
+    enum sp_status st = sp_text_bool(t, key, &on);
 
     if (st || on) return st;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", key, t->family->name);
+    return SP_REFUSED(t, "%s false is not supported for %s", key, t->family->name);
 }

@@ -7,6 +7,7 @@
 #include "format/json/json.h"
 
 struct sp_family; /* family_row.h */
+struct sp_sizes;
 struct sp_wrapper;
 
 /* Upper limits of the numbers in a config: far above any model, far below overflow. */
@@ -30,7 +31,13 @@ struct sp_config_text {
     enum sp_draft_kind draft;
     const char *what; /* beginning of messages about drafts: "dflash ", ...; else "" */
     char **warnings;
+    const struct sp_sizes *sizes; /* set once they have been read */
+    struct sp_err *err;
 };
+
+/* Fail with a message about the config: SP_E_INPUT, or SP_E_UNSUPPORTED. */
+#define SP_INVALID(t, ...) sp_fail((t)->err, SP_E_INPUT, __VA_ARGS__)
+#define SP_REFUSED(t, ...) sp_fail((t)->err, SP_E_UNSUPPORTED, __VA_ARGS__)
 
 /* A key is looked for in text_config, then at the root, then there under the family's other
  * spellings (sp_family.key_names). */
@@ -42,25 +49,21 @@ const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *ke
 
 /* These readers leave *out unchanged if the key is missing or null. */
 SP_MUST_CHECK enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key,
-                                              unsigned min, unsigned max, unsigned *out,
-                                              struct sp_err *err);
+                                              unsigned min, unsigned max, unsigned *out);
 SP_MUST_CHECK enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key,
-                                         int64_t min, int64_t max, int64_t *out,
-                                         struct sp_err *err);
+                                         int64_t min, int64_t max, int64_t *out);
 SP_MUST_CHECK enum sp_status sp_text_double(const struct sp_config_text *t, const char *key,
-                                            double min, double max, double *out,
-                                            struct sp_err *err);
+                                            double min, double max, double *out);
 SP_MUST_CHECK enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key,
-                                          bool *out, struct sp_err *err);
+                                          bool *out);
 /* Like sp_text_bool, but null is false. */
 SP_MUST_CHECK enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key,
-                                          bool *out, struct sp_err *err);
+                                          bool *out);
 SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
-                                            const char **out, struct sp_err *err);
+                                            const char **out);
 
 /* Returns SP_E_UNSUPPORTED if the key is false. */
-SP_MUST_CHECK enum sp_status sp_text_need(const struct sp_config_text *t, const char *key,
-                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_text_need(const struct sp_config_text *t, const char *key);
 
 /* Reads a member of one object as unsigned; *out is unchanged if it is missing or null. */
 SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,

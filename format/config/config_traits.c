@@ -5,28 +5,25 @@
 #include <math.h>
 #include <string.h>
 
-static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_config_text *t,
-                                       struct sp_err *err)
+static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_config_text *t)
 {
-    if (t->family->sublayers) return sp_config_count_sublayers(&s->n_layers, t, err);
+    if (t->family->sublayers) return sp_config_count_sublayers(&s->n_layers, t);
     if (t->family->halves) {
         unsigned n = s->n_layers / 2;
-        enum sp_status st = sp_text_unsigned(t, "num_layers", 1, SP_CAP_LAYERS / 2, &n, err);
+        enum sp_status st = sp_text_unsigned(t, "num_layers", 1, SP_CAP_LAYERS / 2, &n);
         s->n_layers = 2 * n;
         return st;
     }
-    return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err);
+    return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers);
 }
 
-static enum sp_status read_ffn(struct sp_sizes *s, const struct sp_config_text *t,
-                               struct sp_err *err)
+static enum sp_status read_ffn(struct sp_sizes *s, const struct sp_config_text *t)
 {
     if (t->family->ffn_factor) s->n_ffn = t->family->ffn_factor * s->n_hidden;
-    return sp_text_unsigned(t, t->family->ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err);
+    return sp_text_unsigned(t, t->family->ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn);
 }
 
-enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_text *t,
-                                    struct sp_err *err)
+enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_text *t)
 {
     static const char kv[] = "num_key_value_heads";
     const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim";
@@ -34,49 +31,47 @@ enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_t
     enum sp_status st;
 
     *s = t->family->sizes;
-    if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab, err)) ||
-        (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden, err)) ||
-        (st = read_ffn(s, t, err)) || (st = read_layer_count(s, t, err)) ||
-        (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
-        (st = sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
+    if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab)) ||
+        (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden)) ||
+        (st = read_ffn(s, t)) || (st = read_layer_count(s, t)) ||
+        (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads)) ||
+        (st = sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads)) ||
         (st = sp_text_unsigned(t, dim_key, ropeless ? 0 : 2, ropeless ? 0 : SP_CAP_WIDTH,
-                               &s->head_dim, err)) ||
-        (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
-                               err)))
+                               &s->head_dim)) ||
+        (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS,
+                               &s->max_positions)))
         return st;
     if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs ignores the key */
     /* A missing key means the class default, null means one K/V head per query head. */
     if (s->n_kv_heads == 0 || (sp_text_has(t, kv) && sp_text_get(t, kv) == NULL))
         s->n_kv_heads = s->n_heads;
     if (s->n_heads % s->n_kv_heads != 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "num_attention_heads %u is not a multiple of num_key_value_heads %u",
-                       s->n_heads, s->n_kv_heads);
+        return SP_INVALID(t, "num_attention_heads %u is not a multiple of num_key_value_heads %u",
+                          s->n_heads, s->n_kv_heads);
     }
     if (s->head_dim == 0 && !ropeless) {
         if (s->n_hidden % s->n_heads != 0) {
-            return sp_fail(err, SP_E_INPUT,
-                           "hidden_size %u is not a multiple of num_attention_heads %u, and "
-                           "head_dim is not given",
-                           s->n_hidden, s->n_heads);
+            return SP_INVALID(t,
+                              "hidden_size %u is not a multiple of num_attention_heads %u, and "
+                              "head_dim is not given",
+                              s->n_hidden, s->n_heads);
         }
         s->head_dim = s->n_hidden / s->n_heads;
         if (s->head_dim < 2) {
-            return sp_fail(err, SP_E_INPUT,
-                           "hidden_size %u and num_attention_heads %u make heads of one "
-                           "dimension, expected at least 2",
-                           s->n_hidden, s->n_heads);
+            return SP_INVALID(t,
+                              "hidden_size %u and num_attention_heads %u make heads of one "
+                              "dimension, expected at least 2",
+                              s->n_hidden, s->n_heads);
         }
     }
     if (t->family->latent && s->head_dim % 2 != 0)
-        return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);
-    if (t->family->read_full_heads) return t->family->read_full_heads(s, t, err);
+        return SP_INVALID(t, "%s %u is not even", dim_key, s->head_dim);
+    if (t->family->read_full_heads) return t->family->read_full_heads(s, t);
     s->full_head_dim = s->head_dim;
     return SP_OK;
 }
 
-static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t,
-                                      struct sp_err *err)
+static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct {
         const char *name;
@@ -96,7 +91,7 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
     bool learned = strcmp(name, "xielu") == 0;
     enum sp_status st;
 
-    if (key[0] != '\0' && (st = sp_text_string(t, key, &name, err))) return st;
+    if (key[0] != '\0' && (st = sp_text_string(t, key, &name))) return st;
     if (t->family->gelu_is_tanh && strcmp(name, "gelu") == 0) name = "gelu_pytorch_tanh";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i].name, name) != 0) continue;
@@ -107,61 +102,59 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
         c->activation = SP_SWIGLU_CLAMPED;
         return SP_OK;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
+    return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
 }
 
 /* The multipliers of Granite, whose logits_scaling divides the logits, and of muP, whose
  * logits_scaling multiplies them. Source: the granite and hyperclovax modeling files in
  * transformers 5.23. */
-static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t,
-                                       struct sp_err *err)
+static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t)
 {
     bool mup = t->family->mup;
     double scaling = 1;
     enum sp_status st;
 
     if (!mup) c->attention_scale = 1;
-    if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale, err)) ||
-        (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale, err)) ||
-        (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale, err)) ||
-        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling, err)))
+    if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale)) ||
+        (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale)) ||
+        (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale)) ||
+        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling)))
         return st;
     c->logit_scale = mup ? scaling : 1 / scaling;
     return SP_OK;
 }
 
 /* Reads soft caps and scales. null disables a cap; only a missing key means the default. */
-static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
-    double scalar = f->query_scalar != 0 ? f->query_scalar : sizes->head_dim;
+    double scalar = f->query_scalar != 0 ? f->query_scalar : t->sizes->head_dim;
     enum sp_status st;
 
     c->attention_cap = sp_text_has(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
     c->logit_cap = sp_text_has(t, "final_logit_softcapping") ? 0 : f->logit_cap;
     if (f->reads.attention_cap) {
-        st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err);
+        st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap);
         if (st) return st;
     }
     if (f->reads.logit_cap) {
-        st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap, err);
+        st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap);
         if (st) return st;
     }
     if (f->reads.query_scalar) {
-        if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
+        if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar))) return st;
     }
     if (f->reads.qkv_limit) {
-        if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err))) return st;
+        if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit))) return st;
     }
     c->attention_scale = 1 / sqrt(scalar);
     c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = c->value_scale = 1;
     c->attention_out_scale = c->mamba_out_scale = c->ffn_in_scale = c->ffn_out_scale = 1;
     if (f->reads.logit_scale) {
         c->logit_scale = f->logit_scale;
-        if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale, err))) return st;
+        if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale))) return st;
     }
-    return f->reads.multipliers ? read_multipliers(c, t, err) : SP_OK;
+    return f->reads.multipliers ? read_multipliers(c, t) : SP_OK;
 }
 
 static double round_to_bits(double x, int n_bits)
@@ -175,8 +168,7 @@ static double round_to_bits(double x, int n_bits)
 /* Gemma multiplies embeddings by sqrt(n_hidden), rounded to the type that the model is loaded in.
  * That is the type that the config states, so the factor does not depend on the type in which the
  * embedding is packed. */
-static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_config_text *t,
-                                           struct sp_err *err)
+static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *type = "float32";
     const char *dot;
@@ -184,13 +176,13 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
     enum sp_status st;
 
     if (t->family->root_key) {
-        if ((st = sp_text_bool(t, t->family->root_key, &rooted, err))) return st;
+        if ((st = sp_text_bool(t, t->family->root_key, &rooted))) return st;
         if (rooted) c->embedding_scale = sqrt(c->n_hidden);
     }
     if (!t->family->scaled_embedding) return SP_OK;
     c->embedding_scale = (double)(float)sqrt(c->n_hidden);
     if (sp_json_has(t->root, "quantization")) return SP_OK; /* mlx: the table dequantizes to f32 */
-    st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
+    st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type);
     if (st) return st;
     if ((dot = strrchr(type, '.')) != NULL) type = dot + 1; /* torch.bfloat16 */
     if (strcmp(type, "bfloat16") == 0)
@@ -201,15 +193,14 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
 }
 
 static enum sp_status bias_of(bool *out, enum sp_bias_rule rule, bool stated, const char *key,
-                              const struct sp_family *family, struct sp_err *err)
+                              const struct sp_config_text *t)
 {
     *out = rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
     if (rule != SP_BIAS_REFUSED || !stated) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported for %s", key, family->name);
+    return SP_REFUSED(t, "%s true is not supported for %s", key, t->family->name);
 }
 
-static enum sp_status read_biases(struct sp_config *c, const struct sp_config_text *t,
-                                  struct sp_err *err)
+static enum sp_status read_biases(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
     const char *attention_key = f->bias_key ? f->bias_key : "attention_bias";
@@ -218,23 +209,22 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     enum sp_status st;
 
     if (f->other_bias_keys[0]) {
-        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv, err))) return st;
-        if ((st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err))) return st;
+        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv))) return st;
+        if ((st = sp_text_bool(t, f->other_bias_keys[1], &mlp))) return st;
     }
-    if ((st = sp_text_bool(t, attention_key, &qkv, err))) return st;
+    if ((st = sp_text_bool(t, attention_key, &qkv))) return st;
     o = f->o_bias_key ? false : qkv;
-    if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;
-    if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
-    if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, f, err))) return st;
-    if ((st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err))) return st;
+    if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o))) return st;
+    if ((st = sp_text_bool(t, mlp_key, &mlp))) return st;
+    if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, t))) return st;
+    if ((st = bias_of(&c->o_bias, f->o_bias, o, attention_key, t))) return st;
     c->gate_bias = f->gate_in_query && c->qkv_bias;
-    return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, f, err);
+    return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, t);
 }
 
 /* tie_word_embeddings of the root overrules that of text_config, except in wrappers whose class
  * default would hide the value of the text model. */
-static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t,
-                                struct sp_err *err)
+static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t)
 {
     bool text_first = t->wrapper && t->wrapper->text_tie_first;
     const struct sp_json *first = text_first ? t->text : t->root;
@@ -245,42 +235,39 @@ static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text
 
     c->tied = t->family->tied;
     c->tied_stated = sp_json_get(holder, key) != NULL;
-    return sp_json_get_bool(holder, key, &c->tied, err);
+    return sp_json_get_bool(holder, key, &c->tied, t->err);
 }
 
-static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_text *t,
-                                   struct sp_err *err)
+static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *key = t->family->qk_norm_key;
     bool normed = key == NULL || t->family->qk_normed;
     enum sp_status st;
 
-    if (key && (st = sp_text_bool(t, key, &normed, err))) return st;
+    if (key && (st = sp_text_bool(t, key, &normed))) return st;
     c->qk_norm = normed ? t->family->qk_norm : SP_QK_PLAIN;
     return SP_OK;
 }
 
-static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_text *t,
-                                    struct sp_err *err)
+static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_text *t)
 {
     bool usual = t->family->norms != SP_NORM_PRE, parallel = usual;
     enum sp_status st;
 
     if (t->family->parallel_key == NULL) return SP_OK;
-    if ((st = sp_text_bool(t, t->family->parallel_key, &parallel, err))) return st;
+    if ((st = sp_text_bool(t, t->family->parallel_key, &parallel))) return st;
     if (parallel != usual) c->norms = parallel ? SP_NORM_PARALLEL : SP_NORM_PRE;
     return SP_OK;
 }
 
-enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config_text *t,
-                                     const struct sp_sizes *sizes, struct sp_err *err)
+enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
     enum sp_status st;
 
-    c->n_vocab = c->n_inputs = sizes->n_vocab;
-    c->n_hidden = sizes->n_hidden;
-    c->max_positions = sizes->max_positions;
+    c->n_vocab = c->n_inputs = t->sizes->n_vocab;
+    c->n_hidden = t->sizes->n_hidden;
+    c->max_positions = t->sizes->max_positions;
     c->norm_eps = f->norm_eps;
     c->norm_shifted = f->norm_shifted;
     c->norm_centered = f->norm_centered;
@@ -293,11 +280,10 @@ enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config
     c->head_bias = f->head_bias;
     c->attention_sinks = f->sinks;
     c->shared_gate = f->shared_gate;
-    if ((st = sp_text_double(t, f->norm_eps_key, 1e-30, 1, &c->norm_eps, err)) ||
-        (st = read_biases(c, t, err)) || (st = read_qk_norm(c, t, err)) ||
-        (st = read_activation(c, t, err)) || (st = read_scales(c, t, sizes, err)) ||
-        (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err)) ||
-        (st = read_parallel(c, t, err)))
+    if ((st = sp_text_double(t, f->norm_eps_key, 1e-30, 1, &c->norm_eps)) ||
+        (st = read_biases(c, t)) || (st = read_qk_norm(c, t)) || (st = read_activation(c, t)) ||
+        (st = read_scales(c, t)) || (st = read_embedding_scale(c, t)) || (st = read_tied(c, t)) ||
+        (st = read_parallel(c, t)))
         return st;
     c->post_norm_eps = c->norm_eps;
     return SP_OK;
@@ -305,17 +291,14 @@ enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config
 
 /* is_causal false makes any model of plain attention bidirectional, and its windows count on both
  * sides. Source: create_causal_mask and its kin in transformers 5.23. */
-enum sp_status sp_config_read_causal(struct sp_config *c, const struct sp_config_text *t,
-                                     struct sp_err *err)
+enum sp_status sp_config_read_causal(struct sp_config *c, const struct sp_config_text *t)
 {
     bool causal = true;
-    enum sp_status st = sp_text_bool(t, "is_causal", &causal, err);
+    enum sp_status st = sp_text_bool(t, "is_causal", &causal);
 
     if (st || causal || c->bidirectional) return st;
-    if (sp_config_is_recurrent(c) || c->latent.kv_rank) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "is_causal false is not supported for %s",
-                       t->family->name);
-    }
+    if (sp_config_is_recurrent(c) || c->latent.kv_rank)
+        return SP_REFUSED(t, "is_causal false is not supported for %s", t->family->name);
     c->bidirectional = true;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].causal = false;

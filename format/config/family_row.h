@@ -132,13 +132,12 @@ struct sp_wrapper {
     bool text_tie_first;   /* tie_word_embeddings of text_config overrules the root's */
 };
 
-/* Reads keys that only this family has, after all others. The config is complete otherwise. */
-typedef enum sp_status sp_read_own_fn(struct sp_config *out, const struct sp_config_text *t,
-                                      const struct sp_sizes *sizes, struct sp_err *err);
+/* Reads keys into *out, whose other members may be filled already. */
+typedef enum sp_status sp_read_fn(struct sp_config *out, const struct sp_config_text *t);
 
 /* Reads sizes->full_head_dim, after all other sizes. */
-typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes, const struct sp_config_text *t,
-                                             struct sp_err *err);
+typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes,
+                                             const struct sp_config_text *t);
 
 /* Writes the beginning of the name that a tensor of a layer has in a checkpoint, "layers.3.", and
  * returns the number that '#' in an alias stands for. `other`: as other checkpoints have it. */
@@ -269,10 +268,10 @@ struct sp_family {
     /* ---- reading config.json ---- */
     struct sp_family_reads reads;
     const struct sp_key_name *key_names; /* other spellings of keys; NULL: none */
-    const char *nested;          /* an object whose keys count like those of the config; or NULL */
-    sp_read_own_fn *read_own;    /* reads keys that no shared reader reads; or NULL */
-    const char *const *own_keys; /* keys of read_own that config_refuse.c lists; NULL at the end */
-    bool assistants;             /* text_config of an assistant draft may name this family */
+    const char *nested;   /* an object whose keys count like those of the config; or NULL */
+    sp_read_fn *read_own; /* reads keys that no shared reader reads, after all others; or NULL */
+    const char *own_keys; /* keys of read_own that config_refuse.c lists, between blanks */
+    bool assistants;      /* text_config of an assistant draft may name this family */
 
     /* ---- tensors ---- */
     /* Lists that may name the same tensor come in order of precedence; unused ones are NULL. */
@@ -282,15 +281,16 @@ struct sp_family {
     /* A layer of a checkpoint is two layers here, each with attention and an MLP: num_layers counts
      * those of the checkpoint. */
     bool halves;
-    const char *old_layers;       /* the same in old checkpoints; NULL: no other */
-    const char *prefix;           /* of the text model in an exported checkpoint; NULL: "model." */
-    const char *head;             /* name of the output matrix; NULL: "lm_head.weight" */
-    bool padded_head;             /* it may have a row for each row of the embedding */
-    const char *unread;           /* tensors whose names begin so are ignored; or NULL */
-    bool prediction_head;         /* a checkpoint may hold a built-in draft under mtp.* */
-    bool prediction_layer;        /* it stores that draft as one more layer (GLM-4.5) */
+    const char *old_layers; /* the same in old checkpoints; NULL: no other */
+    const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
+    const char *head;       /* name of the output matrix; NULL: "lm_head.weight" */
+    bool padded_head;       /* it may have a row for each row of the embedding */
+    const char *unread;     /* tensors whose names begin so are ignored; or NULL */
+    /* A checkpoint may hold a built-in draft: under mtp.*, as one more layer (GLM-4.5), or under
+     * prediction_path. */
+    bool prediction_head, prediction_layer;
     bool prediction_normed;       /* which reads its own normed output, of final_layernorm (HY 3) */
-    const char *prediction_path;  /* it stores that draft under this path of the model; or NULL */
+    const char *prediction_path;  /* of the model, or NULL */
     const char *prediction_block; /* path of its decoder layer there; NULL: it has none (ERNIE) */
     const struct sp_alias *prediction_names; /* of its other tensors; NULL: as GLM-4.5 has them */
     bool prediction_unnormed; /* no norm is between its layer and the output matrix (ERNIE) */
@@ -299,5 +299,11 @@ struct sp_family {
     /* ---- GGUF files ---- */
     struct sp_gguf_family gguf; /* zero: they are not read */
 };
+
+/* True if a checkpoint may hold a built-in draft. */
+static inline bool sp_family_predicts(const struct sp_family *f)
+{
+    return f->prediction_head || f->prediction_layer || f->prediction_path;
+}
 
 #endif

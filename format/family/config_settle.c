@@ -191,7 +191,7 @@ static bool has_mtp_head(const struct sp_config *config, const struct sp_tables 
 {
     const struct sp_family *family = sp_family_by_type(config->family);
 
-    return found->mtp && family && family->prediction_head;
+    return found->mtp && family && sp_family_predicts(family);
 }
 
 enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables *found,

@@ -25,7 +25,7 @@ static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *con
     char layer[64];
 
     prefix[0] = '\0';
-    if (family == NULL || !family->prediction_head) return;
+    if (family == NULL || !sp_family_predicts(family)) return;
     snprintf(layer, sizeof layer, "layers.%u.eh_proj.weight", config->n_layers);
     for (size_t i = 0; i < n; i++) {
         const char *name = tensors[i].name, *found = strstr(name, path ? path : layer);
@@ -34,7 +34,7 @@ static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *con
                      name);
             return;
         }
-        if (path == NULL && !family->prediction_layer && sp_begins_with(name, SP_MTP_PREFIX)) {
+        if (family->prediction_head && sp_begins_with(name, SP_MTP_PREFIX)) {
             snprintf(prefix, SP_SOURCE_NAME, "%s", SP_MTP_PREFIX);
             return;
         }

@@ -274,9 +274,7 @@ static bool is_prediction_head(const struct sp_tensor_match *m, const char *name
     unsigned long n;
 
     if (m->family->prediction_path) return sp_begins_with(inner, m->family->prediction_path);
-    if (m->family->prediction_head && !m->family->prediction_layer &&
-        sp_begins_with(name, SP_MTP_PREFIX))
-        return true;
+    if (m->family->prediction_head && sp_begins_with(name, SP_MTP_PREFIX)) return true;
     return m->family->prediction_layer && is_behind(&n, m, inner) && n < m->config->n_mtp_layers;
 }
 

@@ -47,8 +47,7 @@ bool sp_alias_stored_name(char *out, size_t size, const char *prefix,
 }
 
 const struct sp_alias sp_aliases_gate_up[] = {
-    {"mlp.gate_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 0},
-    {"mlp.up_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp", "mlp.gate_up_proj.weight", sp_layout_gate_up),
     {0},
 };
 
@@ -68,31 +67,20 @@ const struct sp_alias sp_aliases_interleaved_heads[] = {
 
 const struct sp_alias sp_aliases_experts[] = {
     {"mlp.router.weight", "mlp.gate.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.%u.gate_proj.weight", sp_layout_each_expert, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj.weight", sp_layout_expert_gate_up,
-     0},
-    {"mlp.experts.gate_proj.weight", "mlp.switch_mlp.gate_proj.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", NULL, NULL, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.%u.up_proj.weight", sp_layout_each_expert, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj.weight", sp_layout_expert_gate_up, 1},
-    {"mlp.experts.up_proj.weight", "mlp.switch_mlp.up_proj.weight", NULL, 0},
-    {"mlp.experts.up_proj.weight", NULL, NULL, 0},
-    {"mlp.experts.down_proj.weight", "mlp.experts.%u.down_proj.weight", sp_layout_each_expert, 0},
+    SP_ALIAS_MLP("mlp.experts", "mlp.experts.%u", sp_layout_each_expert),
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up),
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj.weight", sp_layout_expert_gate_up),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
-    {"mlp.experts.down_proj.weight", "mlp.switch_mlp.down_proj.weight", NULL, 0},
-    {"mlp.experts.down_proj.weight", NULL, NULL, 0},
+    SP_ALIAS_MLP("mlp.experts", "mlp.switch_mlp", NULL),
+    {"mlp.experts.*", NULL, NULL, 0},
     {0},
 };
 
 const struct sp_alias sp_aliases_block_sparse[] = {
     {"mlp.router.weight", "block_sparse_moe.gate.weight", NULL, 0},
     {"mlp.router.correction", "block_sparse_moe.e_score_correction_bias", NULL, 0},
-    SP_ALIAS_EXPERTS("block_sparse_moe.experts.%u"),
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.switch_mlp.gate_proj.weight", NULL, 0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.switch_mlp.up_proj.weight", NULL, 0},
-    {"mlp.experts.down_proj.weight", "block_sparse_moe.switch_mlp.down_proj.weight", NULL, 0},
+    SP_ALIAS_W123("mlp.experts", "block_sparse_moe.experts.%u", sp_layout_each_expert),
+    SP_ALIAS_MLP("mlp.experts", "block_sparse_moe.switch_mlp", NULL),
     {0},
 };
 

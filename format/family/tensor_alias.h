@@ -91,19 +91,32 @@ bool sp_alias_stored_name(char *out, size_t size, const char *prefix,
                           const struct sp_family *family, const char *canonical,
                           sp_layout_fn *layout);
 
-/* q, k and v of one source; `end` is ".*" or ".weight". */
+/* Tensors of one source: q, k and v, `end` being ".*" or ".weight"; gate and up of an MLP, `own`
+ * being "mlp", "mlp.experts" or "mlp.shared_expert". */
 #define SP_ALIAS_QKV(end, source, layout)                                                          \
     {"self_attn.q_proj" end, (source), (layout), 0},                                               \
         {"self_attn.k_proj" end, (source), (layout), 1},                                           \
     {                                                                                              \
         "self_attn.v_proj" end, (source), (layout), 2                                              \
     }
-/* The matrices of each expert as Mixtral names them. */
-#define SP_ALIAS_EXPERTS(source)                                                                   \
-    {"mlp.experts.gate_proj.weight", source ".w1.weight", sp_layout_each_expert, 0},               \
-        {"mlp.experts.up_proj.weight", source ".w3.weight", sp_layout_each_expert, 0},             \
+#define SP_ALIAS_GATE_UP(own, source, layout)                                                      \
+    {own ".gate_proj.weight", (source), (layout), 0},                                              \
     {                                                                                              \
-        "mlp.experts.down_proj.weight", source ".w2.weight", sp_layout_each_expert, 0              \
+        own ".up_proj.weight", (source), (layout), 1                                               \
+    }
+/* The matrices of such an MLP in sources of their own, under the usual names, or as Mixtral names
+ * them. */
+#define SP_ALIAS_MLP(own, source, layout)                                                          \
+    {own ".gate_proj.weight", source ".gate_proj.weight", (layout), 0},                            \
+        {own ".up_proj.weight", source ".up_proj.weight", (layout), 0},                            \
+    {                                                                                              \
+        own ".down_proj.weight", source ".down_proj.weight", (layout), 0                           \
+    }
+#define SP_ALIAS_W123(own, source, layout)                                                         \
+    {own ".gate_proj.weight", source ".w1.weight", (layout), 0},                                   \
+        {own ".up_proj.weight", source ".w3.weight", (layout), 0},                                 \
+    {                                                                                              \
+        own ".down_proj.weight", source ".w2.weight", (layout), 0                                  \
     }
 
 /* ---- sets of aliases that several lineages share ---- */

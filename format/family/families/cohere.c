@@ -4,27 +4,24 @@
 
 #include <string.h>
 
-static enum sp_status read_combination(struct sp_routing *r, const struct sp_config_text *t,
-                                       struct sp_err *err)
+static enum sp_status read_combination(struct sp_routing *r, const struct sp_config_text *t)
 {
     static const char key[] = "shared_expert_combination_strategy";
     const char *name = "average";
-    enum sp_status st = sp_text_string(t, key, &name, err);
+    enum sp_status st = sp_text_string(t, key, &name);
 
     if (st || strcmp(name, "sum") == 0) return st;
-    if (strcmp(name, "average") != 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
+    if (strcmp(name, "average") != 0) return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
     r->scale = 0.5;
     r->shared_half = true;
     return SP_OK;
 }
 
-static enum sp_status read_selection(struct sp_routing *r, const struct sp_config_text *t,
-                                     struct sp_err *err)
+static enum sp_status read_selection(struct sp_routing *r, const struct sp_config_text *t)
 {
     static const char key[] = "expert_selection_fn";
     const char *name = "softmax";
-    enum sp_status st = sp_text_string(t, key, &name, err);
+    enum sp_status st = sp_text_string(t, key, &name);
 
     if (st) return st;
     if (strcmp(name, "sigmoid") == 0) {
@@ -33,15 +30,14 @@ static enum sp_status read_selection(struct sp_routing *r, const struct sp_confi
     }
     r->norm = false; /* norm_topk_prob counts for sigmoids alone */
     if (strcmp(name, "softmax") == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
+    return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
 }
 
 /* Norms are LayerNorm, or RMSNorm if the config has its epsilon. */
-static enum sp_status read_norm(struct sp_config *c, const struct sp_config_text *t,
-                                struct sp_err *err)
+static enum sp_status read_norm(struct sp_config *c, const struct sp_config_text *t)
 {
     double eps = 0;
-    enum sp_status st = sp_text_double(t, "rms_norm_eps", 1e-30, 1, &eps, err);
+    enum sp_status st = sp_text_double(t, "rms_norm_eps", 1e-30, 1, &eps);
 
     if (st || eps == 0) return st;
     c->norm_centered = false;
@@ -51,21 +47,19 @@ static enum sp_status read_norm(struct sp_config *c, const struct sp_config_text
 
 /* The layers without experts at the start have a width of their own, a window pattern of their own,
  * and rotary embedding even without a window if that pattern is 1. */
-static enum sp_status read_dense_layers(struct sp_config *c, const struct sp_config_text *t,
-                                        const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_dense_layers(struct sp_config *c, const struct sp_config_text *t)
 {
-    unsigned n_ffn = sizes->n_ffn, pattern = 1, rest = t->family->window_pattern, n_dense = 0;
+    unsigned n_ffn = t->sizes->n_ffn, pattern = 1, rest = t->family->window_pattern, n_dense = 0;
     int64_t window = t->family->window;
     bool listed = sp_text_get(t, "layer_types") != NULL;
     enum sp_status st;
 
-    if ((st =
-             sp_text_unsigned(t, "prefix_dense_intermediate_size", 1, SP_CAP_WIDTH, &n_ffn, err)) ||
-        (st = sp_text_unsigned(t, "prefix_dense_sliding_window_pattern", 1, SP_CAP_LAYERS, &pattern,
-                               err)) ||
-        (st = sp_text_unsigned(t, "sliding_window_pattern", 1, SP_CAP_LAYERS, &rest, err)) ||
-        (st = sp_text_unsigned(t, "first_k_dense_replace", 0, SP_CAP_LAYERS, &n_dense, err)) ||
-        (st = sp_json_get_i64(t->text, "sliding_window", 1, INT32_MAX, &window, err)))
+    if ((st = sp_text_unsigned(t, "prefix_dense_intermediate_size", 1, SP_CAP_WIDTH, &n_ffn)) ||
+        (st = sp_text_unsigned(t, "prefix_dense_sliding_window_pattern", 1, SP_CAP_LAYERS,
+                               &pattern)) ||
+        (st = sp_text_unsigned(t, "sliding_window_pattern", 1, SP_CAP_LAYERS, &rest)) ||
+        (st = sp_text_unsigned(t, "first_k_dense_replace", 0, SP_CAP_LAYERS, &n_dense)) ||
+        (st = sp_json_get_i64(t->text, "sliding_window", 1, INT32_MAX, &window, t->err)))
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -81,33 +75,30 @@ static enum sp_status read_dense_layers(struct sp_config *c, const struct sp_con
     return SP_OK;
 }
 
-static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text *t)
 {
     enum sp_status st;
 
-    if ((st = read_selection(&c->routing, t, err))) return st;
-    if ((st = read_norm(c, t, err))) return st;
-    if ((st = read_dense_layers(c, t, sizes, err))) return st;
+    if ((st = read_selection(&c->routing, t))) return st;
+    if ((st = read_norm(c, t))) return st;
+    if ((st = read_dense_layers(c, t))) return st;
     for (unsigned i = 0; i < c->n_layers; i++)
-        if (c->layers[i].n_shared_ffn) return read_combination(&c->routing, t, err);
+        if (c->layers[i].n_shared_ffn) return read_combination(&c->routing, t);
     return SP_OK;
 }
 
 /* A type of layers whose rope_parameters are null does not rotate. Without pooling, which only
  * embedding models state, the model generates. */
-static enum sp_status read_compass(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_compass(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *ropes = sp_text_get(t, "rope_parameters");
 
-    (void)sizes;
     for (unsigned i = 0; i < c->n_layers; i++) {
         const char *type = c->layers[i].window ? "sliding_attention" : "full_attention";
         if (sp_json_has(ropes, type) && sp_json_get(ropes, type) == NULL) c->layers[i].rope = -1;
     }
     if (sp_text_get(t, "pooling") == NULL) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "pooling is not supported for %s", t->family->name);
+    return SP_REFUSED(t, "pooling is not supported for %s", t->family->name);
 }
 
 static const struct sp_gguf_member gguf_members[] = {
@@ -138,6 +129,10 @@ static const struct sp_gguf_member moe_members[] = {
     .norm_eps = 1e-5, .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_PARALLEL,                 \
     .norm_centered = true, .mlp_bias = SP_BIAS_NEVER, .tied = true
 
+#define COHERE2_WINDOWS                                                                            \
+    .full_unrotated = true, .windows = SP_WINDOWS_PATTERN, .window = 4096, .window_pattern = 4,    \
+    .needs_window = true, .logit_scale = 0.0625
+
 const struct sp_family sp_families_cohere[] = {
     {
         .name = "cohere",
@@ -157,12 +152,7 @@ const struct sp_family sp_families_cohere[] = {
         .architecture = "Cohere2ForCausalLM",
         .sizes = {256000, 8192, 22528, 40, 64, 0, 0, 8192, 0},
         COHERE_LAYERS,
-        .full_unrotated = true,
-        .windows = SP_WINDOWS_PATTERN,
-        .window = 4096,
-        .window_pattern = 4,
-        .needs_window = true,
-        .logit_scale = 0.0625,
+        COHERE2_WINDOWS,
         .reads = {.layer_types = true, .logit_scale = true},
         .aliases = {sp_aliases_interleaved_heads},
         .gguf = {.archs = {{.name = "cohere2"}}, .members = gguf_members},
@@ -184,12 +174,7 @@ const struct sp_family sp_families_cohere[] = {
         .architecture = "Cohere2MoeForCausalLM",
         .sizes = {256000, 8192, 22528, 40, 64, 0, 128, 8192, 0},
         COHERE_LAYERS,
-        .full_unrotated = true,
-        .windows = SP_WINDOWS_PATTERN,
-        .window = 4096,
-        .window_pattern = 4,
-        .needs_window = true,
-        .logit_scale = 0.0625,
+        COHERE2_WINDOWS,
         .expert_keys = {.dense = "first_k_dense_replace",
                         .types = "mlp_layer_types",
                         .shared = "num_shared_experts",

@@ -4,16 +4,14 @@
 
 #include <math.h>
 
-static const struct sp_latent_family latent_v2 = {.defaults = {.kv_rank = 512,
-                                                               .q_rank = 1536,
-                                                               .nope_dim = 128,
-                                                               .value_dim = 128,
-                                                               .rows_paired = true},
-                                                  .always_interleaved = true};
+static const struct sp_latent_family latent_v2 = {
+    .defaults = {SP_LATENT(512, 1536, 128, 128), .rows_paired = true},
+    .always_interleaved = true,
+};
 
 static const struct sp_latent_family latent_v3 = {
-    .defaults = {
-        .kv_rank = 512, .q_rank = 1536, .nope_dim = 128, .value_dim = 128, .rows_paired = true}};
+    .defaults = {SP_LATENT(512, 1536, 128, 128), .rows_paired = true},
+};
 
 static const struct sp_gguf_member gguf_members[] = {
     {SP_PUT_LATENT, NULL, NULL, NULL},
@@ -22,27 +20,23 @@ static const struct sp_gguf_member gguf_members[] = {
 };
 
 /* Zero: n_hidden / n_heads. */
-static const struct sp_latent_family latent_minicpm3 = {
-    .defaults = {.kv_rank = 256, .q_rank = 768, .nope_dim = 64, .value_dim = 0}};
+static const struct sp_latent_family latent_minicpm3 = {.defaults = {SP_LATENT(256, 768, 64, 0)}};
 
 /* Without a value, a scale has no effect. */
-static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_text *t)
 {
-    double depth = sp_text_has(t, "scale_depth") ? sqrt(sizes->n_layers) : 1.4;
-    double base = sp_text_has(t, "dim_model_base") ? sizes->n_hidden : 256;
+    double depth = sp_text_has(t, "scale_depth") ? sqrt(t->sizes->n_layers) : 1.4;
+    double base = sp_text_has(t, "dim_model_base") ? t->sizes->n_hidden : 256;
     enum sp_status st;
 
     c->embedding_scale = 12;
-    if ((st = sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale, err))) return st;
-    if ((st = sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth, err))) return st;
-    if ((st = sp_text_double(t, "dim_model_base", 1, 1e6, &base, err))) return st;
-    c->residual_scale = depth / sqrt(sizes->n_layers);
-    c->logit_scale = base / sizes->n_hidden;
+    if ((st = sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale))) return st;
+    if ((st = sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth))) return st;
+    if ((st = sp_text_double(t, "dim_model_base", 1, 1e6, &base))) return st;
+    c->residual_scale = depth / sqrt(t->sizes->n_layers);
+    c->logit_scale = base / t->sizes->n_hidden;
     return SP_OK;
 }
-
-static const char *const minicpm3_own_keys[] = {"scale_emb", "scale_depth", NULL};
 
 /* The layers of DeepSeek-V3, apart from their sizes. */
 #define V3_LAYERS                                                                                  \
@@ -52,10 +46,11 @@ static const char *const minicpm3_own_keys[] = {"scale_emb", "scale_depth", NULL
                     .shared = "n_shared_experts"},                                                 \
     .reads = {SP_V3_READS}
 
-static const struct sp_alias axk1_aliases[] = {
-    {"post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", NULL, 0},
-    {0},
-};
+#define V3                                                                                         \
+    .sizes = {129280, 7168, 18432, 61, 128, 128, 64, 4096, 0}, V3_LAYERS,                          \
+    SP_EXPERT_SIZES(256, 8, 2048, 3, 1),                                                           \
+    .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},                   \
+    .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent}
 
 /* Keys of sarvam's own configs. */
 static const struct sp_key_name sarvam_keys[] = {
@@ -82,12 +77,7 @@ const struct sp_family sp_families_deepseek[] = {
     {
         .name = "deepseek_v3",
         .architecture = "DeepseekV3ForCausalLM",
-        .sizes = {129280, 7168, 18432, 61, 128, 128, 64, 4096, 0},
-        V3_LAYERS,
-        SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
-        .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},
-        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .prediction_head = true,
+        V3,
         .prediction_layer = true,
         .gguf = {.archs = {{.name = "deepseek2", .with = "exp_probs_b"}}, .members = gguf_members},
     },
@@ -95,11 +85,7 @@ const struct sp_family sp_families_deepseek[] = {
         .name = "kimi_k2",
         .architecture = "DeepseekV3ForCausalLM",
         .run_as = "DeepseekV3ForCausalLM",
-        .sizes = {129280, 7168, 18432, 61, 128, 128, 64, 4096, 0},
-        V3_LAYERS,
-        SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
-        .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},
-        .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        V3,
     },
     {
         .name = "sarvam_mla",
@@ -120,7 +106,9 @@ const struct sp_family sp_families_deepseek[] = {
         V3_LAYERS,
         SP_EXPERT_SIZES(192, 8, 2048, 1, 1),
         .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},
-        .aliases = {axk1_aliases, sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
+        .aliases = {SP_ROWS(sp_alias, {"post_feedforward_layernorm.weight",
+                                       "post_mlp_layernorm.weight", NULL, 0}),
+                    sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
     },
     {
         .name = "minicpm3",
@@ -130,7 +118,7 @@ const struct sp_family sp_families_deepseek[] = {
         .latent = &latent_minicpm3,
         .tied = true,
         .read_own = read_minicpm3,
-        .own_keys = minicpm3_own_keys,
+        .own_keys = "scale_emb scale_depth",
         .aliases = {sp_aliases_latent},
     },
     {

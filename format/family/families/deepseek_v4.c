@@ -41,10 +41,8 @@ static const struct sp_alias aliases[] = {
     {"mlp.router.weight", "ffn.gate.weight", NULL, 0},
     {"mlp.router.correction", "ffn.gate.bias", NULL, 0},
     {"mlp.router.token_experts", "ffn.gate.tid2eid", NULL, 0},
-    SP_ALIAS_EXPERTS("ffn.experts.%u"),
-    {"mlp.shared_expert.gate_proj.weight", "ffn.shared_experts.w1.weight", NULL, 0},
-    {"mlp.shared_expert.up_proj.weight", "ffn.shared_experts.w3.weight", NULL, 0},
-    {"mlp.shared_expert.down_proj.weight", "ffn.shared_experts.w2.weight", NULL, 0},
+    SP_ALIAS_W123("mlp.experts", "ffn.experts.%u", sp_layout_each_expert),
+    SP_ALIAS_W123("mlp.shared_expert", "ffn.shared_experts", NULL),
     {0},
 };
 
@@ -72,13 +70,13 @@ static void read_type(int64_t *ratio, const char *type)
  * two layers with large blocks, then both kinds in turn. rates: of small, overlapping and large
  * blocks. */
 static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_config_text *t,
-                                 unsigned i, const unsigned rates[2], struct sp_err *err)
+                                 unsigned i, const unsigned rates[2])
 {
     const struct sp_json *types = sp_text_get(t, "layer_types"), *mlps;
     const struct sp_json *ratios = sp_text_get(t, "compress_ratios");
     unsigned n_hashed = 3;
     int64_t ratio = i >= 2 && i % 2 ? 4 : 128;
-    enum sp_status st = sp_text_unsigned(t, "num_hash_layers", 0, SP_CAP_LAYERS, &n_hashed, err);
+    enum sp_status st = sp_text_unsigned(t, "num_hash_layers", 0, SP_CAP_LAYERS, &n_hashed);
 
     if (st) return st;
     if (types)
@@ -86,9 +84,8 @@ static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_conf
     else if (ratios && !sp_json_to_i64(sp_json_at(ratios, i), &ratio))
         ratio = -1;
     if (ratio != 0 && ratio != 4 && ratio != 128) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s[%u] is not %s",
-                       types ? "layer_types" : "compress_ratios", i,
-                       types ? "a kind of DeepSeek-V4's layers" : "0, 4 or 128");
+        return SP_REFUSED(t, "%s[%u] is not %s", types ? "layer_types" : "compress_ratios", i,
+                          types ? "a kind of DeepSeek-V4's layers" : "0, 4 or 128");
     }
     l->overlaps = ratio == 4;
     l->unindexed = !l->overlaps;
@@ -97,57 +94,53 @@ static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_conf
     mlps = sp_text_get(t, "mlp_layer_types");
     l->hashes = mlps ? strcmp(text_at(mlps, i), "hash_moe") == 0 : i < n_hashed;
     if (mlps == NULL || l->hashes || strcmp(text_at(mlps, i), "moe") == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "mlp_layer_types[%u] is neither \"moe\" nor \"hash_moe\"",
-                   i);
+    return SP_REFUSED(t, "mlp_layer_types[%u] is neither \"moe\" nor \"hash_moe\"", i);
 }
 
-static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text *t,
-                                 struct sp_err *err)
+static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text *t)
 {
     const struct sp_json *stated = sp_text_get(t, "compress_rates");
     enum sp_status st;
 
     rates[0] = 4;
     rates[1] = 128;
-    if ((st = sp_object_unsigned(stated, csa, 1, 65536, &rates[0], err)) ||
-        (st = sp_object_unsigned(stated, hca, 1, 65536, &rates[1], err)) ||
-        (st = sp_text_unsigned(t, "compress_rate_csa", 1, 65536, &rates[0], err)))
+    if ((st = sp_object_unsigned(stated, csa, 1, 65536, &rates[0], t->err)) ||
+        (st = sp_object_unsigned(stated, hca, 1, 65536, &rates[1], t->err)) ||
+        (st = sp_text_unsigned(t, "compress_rate_csa", 1, 65536, &rates[0])))
         return st;
-    return sp_text_unsigned(t, "compress_rate_hca", 1, 65536, &rates[1], err);
+    return sp_text_unsigned(t, "compress_rate_hca", 1, 65536, &rates[1]);
 }
 
 /* The layers with compression have the scaled rotation and a theta of their own, which stand in a
  * dict of their own, or are these by default. */
-static enum sp_status read_ropes(struct sp_config *c, const struct sp_config_text *t,
-                                 struct sp_err *err)
+static enum sp_status read_ropes(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *scaling = sp_text_get(t, "rope_scaling");
 
     if (sp_json_len(scaling) == 0) scaling = sp_text_get(t, "rope_parameters");
     if (c->ropes[0].n_rot > c->index.head_dim) {
-        return sp_fail(err, SP_E_INPUT, "%u rotated dims are more than index_head_dim %u",
-                       c->ropes[0].n_rot, c->index.head_dim);
+        return SP_INVALID(t, "%u rotated dims are more than index_head_dim %u", c->ropes[0].n_rot,
+                          c->index.head_dim);
     }
     if (sp_json_get(scaling, "compress")) return SP_OK;
     c->ropes[0].theta = 160000;
     if (sp_json_get(scaling, "attention_factor") == NULL) c->ropes[0].amplitude = 1;
-    return sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta, err);
+    return sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta);
 }
 
-static enum sp_status check_sizes(const struct sp_config *c, const struct sp_sizes *sizes,
-                                  const char *scoring, struct sp_err *err)
+static enum sp_status check_sizes(const struct sp_config *c, const struct sp_config_text *t,
+                                  const char *scoring)
 {
     if (strcmp(scoring, "sqrtsoftplus") != 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "scoring_func \"%s\" is not supported", scoring);
-    if (sizes->n_kv_heads != 1)
-        return sp_fail(err, SP_E_UNSUPPORTED, "num_key_value_heads %u is not 1", sizes->n_kv_heads);
-    if (sizes->n_heads % c->compressed.n_groups == 0) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "o_groups %u does not divide num_attention_heads %u",
-                   c->compressed.n_groups, sizes->n_heads);
+        return SP_REFUSED(t, "scoring_func \"%s\" is not supported", scoring);
+    if (t->sizes->n_kv_heads != 1)
+        return SP_REFUSED(t, "num_key_value_heads %u is not 1", t->sizes->n_kv_heads);
+    if (t->sizes->n_heads % c->compressed.n_groups == 0) return SP_OK;
+    return SP_INVALID(t, "o_groups %u does not divide num_attention_heads %u",
+                      c->compressed.n_groups, t->sizes->n_heads);
 }
 
-static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *t,
-                              const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *scoring = "sqrtsoftplus";
     unsigned rates[2], window = 128;
@@ -159,36 +152,28 @@ static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *
     c->hyper =
         (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6, .n_balance = 20};
     c->attention_sinks = true;
-    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->index.top_k, err)) ||
-        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->index.n_heads, err)) ||
-        (st = sp_text_unsigned(t, "index_head_dim", 2, 512, &c->index.head_dim, err)) ||
-        (st = sp_text_unsigned(t, "q_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.q_rank, err)) ||
-        (st = sp_text_unsigned(t, "o_groups", 1, SP_CAP_HEADS, &c->compressed.n_groups, err)) ||
-        (st = sp_text_unsigned(t, "o_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.out_rank, err)) ||
-        (st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
-        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance, err)) ||
-        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
-        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)) ||
-        (st = sp_text_string(t, "scoring_func", &scoring, err)) ||
-        (st = sp_text_unsigned(t, "sliding_window", 1, SP_CAP_POSITIONS, &window, err)) ||
-        (st = read_rates(rates, t, err)) || (st = read_ropes(c, t, err)) ||
-        (st = check_sizes(c, sizes, scoring, err)))
+    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->index.top_k)) ||
+        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->index.n_heads)) ||
+        (st = sp_text_unsigned(t, "index_head_dim", 2, 512, &c->index.head_dim)) ||
+        (st = sp_text_unsigned(t, "q_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.q_rank)) ||
+        (st = sp_text_unsigned(t, "o_groups", 1, SP_CAP_HEADS, &c->compressed.n_groups)) ||
+        (st = sp_text_unsigned(t, "o_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.out_rank)) ||
+        (st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
+        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance)) ||
+        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps)) ||
+        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit)) ||
+        (st = sp_text_string(t, "scoring_func", &scoring)) ||
+        (st = sp_text_unsigned(t, "sliding_window", 1, SP_CAP_POSITIONS, &window)) ||
+        (st = read_rates(rates, t)) || (st = read_ropes(c, t)) || (st = check_sizes(c, t, scoring)))
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         l->window = window;
         l->limits[0] = l->limits[1] = limit;
-        if ((st = read_layer(l, t, i, rates, err))) return st;
+        if ((st = read_layer(l, t, i, rates))) return st;
     }
     return SP_OK;
 }
-
-static const struct sp_key_name keys[] = {
-    {"qk_rope_head_dim", "rotary_dim"},
-    {0},
-};
-
-static const char *const own_keys[] = {"swiglu_limit", "q_lora_rank", NULL};
 
 const struct sp_family sp_families_deepseek_v4[] = {
     {
@@ -212,9 +197,9 @@ const struct sp_family sp_families_deepseek_v4[] = {
                     .scale = 1.5},
         .router_norm_fixed = true,
         .reads = {.experts = true, .routed_scale = true},
-        .key_names = keys,
+        .key_names = SP_ROWS(sp_key_name, {"qk_rope_head_dim", "rotary_dim"}),
         .read_own = read_v4,
-        .own_keys = own_keys,
+        .own_keys = "swiglu_limit q_lora_rank",
         .aliases = {aliases},
         .prefix = "",
         .head = "head.weight",

@@ -13,12 +13,9 @@ static void see_all_tokens(struct sp_config *c)
         c->layers[i].causal = false;
 }
 
-static enum sp_status read_eurobert(struct sp_config *c, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_eurobert(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)t;
-    (void)sizes;
-    (void)err;
     see_all_tokens(c);
     return SP_OK;
 }
@@ -26,20 +23,18 @@ static enum sp_status read_eurobert(struct sp_config *c, const struct sp_config_
 /* local_attention is the width of the window with both sides. Without layer_types every
  * global_attn_every_n_layers-th layer, the first included, has no window. The norm of the embedding
  * is also that of the first layer's attention. */
-static enum sp_status read_modernbert(struct sp_config *c, const struct sp_config_text *t,
-                                      const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_modernbert(struct sp_config *c, const struct sp_config_text *t)
 {
     bool listed = sp_text_get(t, "layer_types") != NULL;
     unsigned every = 3, width = 128;
     enum sp_status st;
 
-    (void)sizes;
-    if ((st = sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every, err)))
+    if ((st = sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every)))
         return st;
-    if ((st = sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width, err))) return st;
-    if ((st = sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta, err))) return st;
-    if ((st = sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta, err))) return st;
-    if ((st = sp_text_bool(t, "norm_bias", &c->norm_bias, err))) return st;
+    if ((st = sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width))) return st;
+    if ((st = sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta))) return st;
+    if ((st = sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta))) return st;
+    if ((st = sp_text_bool(t, "norm_bias", &c->norm_bias))) return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         bool local = listed ? l->window != 0 : i % every != 0;
@@ -52,10 +47,9 @@ static enum sp_status read_modernbert(struct sp_config *c, const struct sp_confi
 }
 
 /* A causal ModernBERT, which has a dense layer before its head. */
-static enum sp_status read_modernbert_decoder(struct sp_config *c, const struct sp_config_text *t,
-                                              const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_modernbert_decoder(struct sp_config *c, const struct sp_config_text *t)
 {
-    enum sp_status st = read_modernbert(c, t, sizes, err);
+    enum sp_status st = read_modernbert(c, t);
 
     c->head_dense = c->head_bias = true;
     c->bidirectional = c->headless = false;
@@ -63,32 +57,29 @@ static enum sp_status read_modernbert_decoder(struct sp_config *c, const struct 
         c->layers[i].causal = true;
         if (c->layers[i].window) c->layers[i].window--;
     }
-    return st ? st : sp_text_bool(t, "decoder_bias", &c->head_bias, err);
+    return st ? st : sp_text_bool(t, "decoder_bias", &c->head_bias);
 }
 
 /* Learned positions, of which RoBERTa's begin after the id of the padding. All tokens are of the
  * first type. */
 static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_config_text *t,
-                                       unsigned first_position, struct sp_err *err)
+                                       unsigned first_position)
 {
     const char *kind = "absolute";
     bool decoder = false;
     enum sp_status st;
 
     c->n_token_types = 2;
-    if ((st = sp_text_string(t, "position_embedding_type", &kind, err))) return st;
-    if ((st = sp_text_bool(t, "is_decoder", &decoder, err))) return st;
-    if ((st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err)))
+    if ((st = sp_text_string(t, "position_embedding_type", &kind))) return st;
+    if ((st = sp_text_bool(t, "is_decoder", &decoder))) return st;
+    if ((st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types)))
         return st;
-    if (strcmp(kind, "absolute") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "position_embedding_type \"%s\" is not supported",
-                       kind);
-    }
-    if (decoder) return sp_fail(err, SP_E_UNSUPPORTED, "is_decoder true is not supported");
+    if (strcmp(kind, "absolute") != 0)
+        return SP_REFUSED(t, "position_embedding_type \"%s\" is not supported", kind);
+    if (decoder) return SP_REFUSED(t, "is_decoder true is not supported");
     if (first_position >= c->max_positions) {
-        return sp_fail(err, SP_E_INPUT,
-                       "max_position_embeddings %u, of which the first %u are unused",
-                       c->max_positions, first_position);
+        return SP_INVALID(t, "max_position_embeddings %u, of which the first %u are unused",
+                          c->max_positions, first_position);
     }
     c->n_positions_table = c->max_positions;
     c->first_position = first_position;
@@ -98,27 +89,22 @@ static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_conf
     return SP_OK;
 }
 
-static enum sp_status read_bert(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_bert(struct sp_config *c, const struct sp_config_text *t)
 {
-    (void)sizes;
-    return read_table_sizes(c, t, 0, err);
+    return read_table_sizes(c, t, 0);
 }
 
-static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned padding = 1;
-    enum sp_status st = sp_text_unsigned(t, "pad_token_id", 0, SP_CAP_VOCAB, &padding, err);
+    enum sp_status st = sp_text_unsigned(t, "pad_token_id", 0, SP_CAP_VOCAB, &padding);
 
-    (void)sizes;
-    return st ? st : read_table_sizes(c, t, padding + 1, err);
+    return st ? st : read_table_sizes(c, t, padding + 1);
 }
 
 /* The keys of nomic's own code state a theta, and variants of the block that transformers' class
  * does not have. */
-static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_text *t,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char *const variants[] = {
         "prenorm",      "qkv_proj_bias",          "mlp_fc1_bias", "mlp_fc2_bias",
@@ -128,10 +114,10 @@ static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_tex
         const char *key;
         unsigned value;
     } own_sizes[] = {
-        {"n_embd", sizes->n_hidden},
-        {"n_head", sizes->n_heads},
-        {"n_layer", sizes->n_layers},
-        {"n_inner", sizes->n_ffn},
+        {"n_embd", t->sizes->n_hidden},
+        {"n_head", t->sizes->n_heads},
+        {"n_layer", t->sizes->n_layers},
+        {"n_inner", t->sizes->n_ffn},
     };
     const char *activation = "swiglu";
     double rotated = 1;
@@ -140,31 +126,29 @@ static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_tex
 
     for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++) {
         unsigned n = own_sizes[i].value;
-        if ((st = sp_text_unsigned(t, own_sizes[i].key, 0, UINT_MAX, &n, err))) return st;
+        if ((st = sp_text_unsigned(t, own_sizes[i].key, 0, UINT_MAX, &n))) return st;
         if (n == own_sizes[i].value) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s is %u, supported is %u", own_sizes[i].key, n,
-                       own_sizes[i].value);
+        return SP_REFUSED(t, "%s is %u, supported is %u", own_sizes[i].key, n, own_sizes[i].value);
     }
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         bool on = false;
-        if ((st = sp_text_bool(t, variants[i], &on, err))) return st;
-        if (on) return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported", variants[i]);
+        if ((st = sp_text_bool(t, variants[i], &on))) return st;
+        if (on) return SP_REFUSED(t, "%s true is not supported", variants[i]);
     }
-    if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every, err))) return st;
-    if (every) return sp_fail(err, SP_E_UNSUPPORTED, "moe_every_n_layers is not supported");
-    if ((st = sp_text_string(t, "activation_function", &activation, err))) return st;
-    if ((st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated, err))) return st;
-    if ((st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps, err))) return st;
+    if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every))) return st;
+    if (every) return SP_REFUSED(t, "moe_every_n_layers is not supported");
+    if ((st = sp_text_string(t, "activation_function", &activation))) return st;
+    if ((st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated))) return st;
+    if ((st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps))) return st;
     if (strcmp(activation, "swiglu") != 0 || rotated < 1) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "activation_function %s with rotary_emb_fraction %g is not supported",
-                       activation, rotated);
+        return SP_REFUSED(t, "activation_function %s with rotary_emb_fraction %g is not supported",
+                          activation, rotated);
     }
     c->n_token_types = 2;
     c->normed_input = true;
     see_all_tokens(c);
-    st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err);
-    return st ? st : sp_text_double(t, "rotary_emb_base", 2, 1e15, &c->ropes[0].theta, err);
+    st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types);
+    return st ? st : sp_text_double(t, "rotary_emb_base", 2, 1e15, &c->ropes[0].theta);
 }
 
 static const struct sp_alias bert_aliases[] = {
@@ -177,9 +161,7 @@ static const struct sp_alias bert_aliases[] = {
     {"self_attn.q_proj.*", "attention.self.query.*", NULL, 0},
     {"self_attn.k_proj.*", "attention.self.key.*", NULL, 0},
     {"self_attn.v_proj.*", "attention.self.value.*", NULL, 0},
-    {"self_attn.q_proj.*", "attention.self.qkv.*", sp_layout_qkv, 0}, /* of GGUF files */
-    {"self_attn.k_proj.*", "attention.self.qkv.*", sp_layout_qkv, 1},
-    {"self_attn.v_proj.*", "attention.self.qkv.*", sp_layout_qkv, 2},
+    SP_ALIAS_QKV(".*", "attention.self.qkv.*", sp_layout_qkv), /* of GGUF files */
     {"self_attn.o_proj.*", "attention.output.dense.*", NULL, 0},
     {"post_attention_layernorm.*", "attention.output.LayerNorm.*", NULL, 0},
     {"post_attention_layernorm.weight", "attention.output.LayerNorm.gamma", NULL, 0},
@@ -198,9 +180,7 @@ static const struct sp_alias nomic_aliases[] = {
     {"embed_token_types.weight", "embeddings.token_type_embeddings.weight", NULL, 0},
     {"embed_norm.*", "embeddings.LayerNorm.*", NULL, 0},
     {"embed_norm.*", "emb_ln.*", NULL, 0},
-    {"self_attn.q_proj.*", NULL, NULL, 0},
-    {"self_attn.k_proj.*", NULL, NULL, 0},
-    {"self_attn.v_proj.*", NULL, NULL, 0},
+    SP_ALIAS_QKV(".*", NULL, NULL),
     SP_ALIAS_QKV(".*", "attn.Wqkv.*", sp_layout_qkv),
     {"self_attn.o_proj.*", NULL, NULL, 0},
     {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
@@ -243,11 +223,6 @@ static const struct sp_gguf_member bert_members[] = {
     {0},
 };
 
-static const struct sp_gguf_member modernbert_members[] = {
-    {SP_PUT_MODERNBERT, NULL, NULL, NULL},
-    {0},
-};
-
 /* A reranker's head, as XLM-RoBERTa and ModernBERT have it. */
 static const struct sp_gguf_name classifier_names[] = {
     {"cls", "classifier.dense", SP_GGUF_AS_IS},
@@ -261,11 +236,11 @@ static const struct sp_gguf_name classifier_names[] = {
 #define BERT(family, class, vocabulary, read, arch)                                                \
     {                                                                                              \
         .name = (family), .architecture = (class),                                                 \
-        .sizes = {(vocabulary), 768, 3072, 12, 12, 0, 0, 512, 0}, .norm_eps = 1e-12,               \
-        .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_RESIDUAL, .norm_centered = true,        \
-        .norm_bias = true, .unrotated = true, .biases = SP_BIAS_ALWAYS, .activation = "gelu",      \
-        .plain_mlp = true, .tied = true, .read_own = (read), .aliases = {bert_aliases},            \
-        .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",                             \
+        .sizes = {(vocabulary), 768, 3072, 12, 12, 0, 0, 512, 0},                                  \
+        SP_LAYER_NORM(1e-12, "layer_norm_eps"), .norms = SP_NORM_RESIDUAL, .unrotated = true,      \
+        .biases = SP_BIAS_ALWAYS, .activation = "gelu", .plain_mlp = true, .tied = true,           \
+        .read_own = (read), .aliases = {bert_aliases}, .layers = "encoder.layer.", .prefix = "",   \
+        .unread = "pooler.",                                                                       \
         .gguf = {.archs = {{.name = (arch)}}, .members = bert_members, .names = classifier_names}, \
     }
 
@@ -283,11 +258,8 @@ const struct sp_family sp_families_encoders[] = {
         .name = "nomic_bert",
         .architecture = "NomicBertModel",
         .sizes = {30528, 768, 3072, 12, 12, 0, 0, 2048, 0},
-        .norm_eps = 1e-12,
-        .norm_eps_key = "layer_norm_eps",
+        SP_LAYER_NORM(1e-12, "layer_norm_eps"),
         .norms = SP_NORM_RESIDUAL,
-        .norm_centered = true,
-        .norm_bias = true,
         .theta = 1000,
         .biases = SP_BIAS_NEVER,
         .tied = true,
@@ -306,7 +278,7 @@ const struct sp_family sp_families_encoders[] = {
         .aliases = {modernbert_aliases},
         .prefix = "",
         .gguf = {.archs = {{.name = "modern-bert"}},
-                 .members = modernbert_members,
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_MODERNBERT, NULL, NULL, NULL}),
                  .names = classifier_names},
     },
     {

@@ -4,17 +4,15 @@
 
 /* moe_norm_min is a lower limit of the sum that weights are divided by. The largest of n experts
  * has a weight of at least 1 / n, so a small limit never takes effect; another is refused. */
-static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_config_text *t,
-                                        const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_config_text *t)
 {
     double least = 1e-12;
     enum sp_status st;
 
-    (void)sizes;
-    st = sp_text_double(t, "moe_norm_min", 0, 1, &least, err);
+    st = sp_text_double(t, "moe_norm_min", 0, 1, &least);
     for (unsigned i = 0; st == SP_OK && i < c->n_layers; i++) {
         if (c->layers[i].n_experts * least < 0.5) continue;
-        st = sp_fail(err, SP_E_UNSUPPORTED, "moe_norm_min %g is not supported", least);
+        st = SP_REFUSED(t, "moe_norm_min %g is not supported", least);
     }
     return st;
 }
@@ -34,12 +32,6 @@ static const struct sp_gguf_member moe_members[] = {
     {SP_PUT_SIZE, "moe_layer_start_index", "leading_dense_block_count", NULL},
     {SP_PUT_SIZE, "moe_layer_interval", "interleave_moe_layer_step", NULL},
     {SP_PUT_LAST_MOE, NULL, NULL, NULL},
-    {0},
-};
-
-/* Stored with one row, as checkpoints have it. */
-static const struct sp_gguf_name moe_names[] = {
-    {"exp_probs_b", "mlp.moe_statics.e_score_correction_bias", SP_GGUF_BARE},
     {0},
 };
 
@@ -84,14 +76,16 @@ const struct sp_family sp_families_ernie[] = {
         .read_own = read_moe_norm_min,
         .aliases = {moe_aliases, sp_aliases_interleaved_heads, sp_aliases_experts,
                     sp_aliases_shared_experts},
-        .prediction_head = true,
         .prediction_path = "mtp_",
         .prediction_block = "block.0.",
         .prediction_names = ernie_head_names,
         .prediction_unnormed = true,
         .gguf = {.archs = {{.name = "ernie4_5-moe"}},
                  .members = moe_members,
-                 .names = moe_names,
+                 /* Stored with one row, as checkpoints have it. */
+                 .names = SP_ROWS(
+                     sp_gguf_name,
+                     {"exp_probs_b", "mlp.moe_statics.e_score_correction_bias", SP_GGUF_BARE}),
                  .bias_key = "use_bias"},
     },
     {.name = NULL},

@@ -1,11 +1,6 @@
 /* EXAONE 3, EXAONE 4 and EXAONE MoE. */
 #include "format/family/families/families.h"
 
-static const struct sp_alias exaone_moe_aliases[] = {
-    {"mlp.router.correction", "mlp.e_score_correction_bias", NULL, 0},
-    {0},
-};
-
 /* EXAONE 3 is Llama under other names. */
 static const struct sp_alias exaone_aliases[] = {
     {"embed_tokens.weight", "wte.weight", NULL, 0},
@@ -84,7 +79,9 @@ const struct sp_family sp_families_exaone[] = {
         SP_EXPERT_SIZES(64, 8, 1024, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
         .reads = {.layer_types = true, SP_V3_READS},
-        .aliases = {exaone_moe_aliases, sp_aliases_experts, sp_aliases_shared_experts},
+        .aliases = {SP_ROWS(sp_alias,
+                            {"mlp.router.correction", "mlp.e_score_correction_bias", NULL, 0}),
+                    sp_aliases_experts, sp_aliases_shared_experts},
         .prediction_head = true,
         .gguf = {.archs = {{.name = "exaone-moe"}}, .members = exaone_moe_members},
     },

@@ -13,22 +13,22 @@
 
 /* Reads a list of n positive numbers; out is unchanged if the key is missing. */
 static enum sp_status read_multipliers(double *out, size_t n, const struct sp_config_text *t,
-                                       const char *key, struct sp_err *err)
+                                       const char *key)
 {
     const struct sp_json *list = sp_text_get(t, key);
 
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n)
-        return sp_fail(err, SP_E_INPUT, "%s is not a list of %zu numbers", key, n);
+        return SP_INVALID(t, "%s is not a list of %zu numbers", key, n);
     for (size_t i = 0; i < n; i++) {
         if (sp_json_to_double(sp_json_at(list, i), &out[i]) && out[i] >= 1e-6 && out[i] <= 1e6)
             continue;
-        return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
+        return SP_INVALID(t, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
     }
     return SP_OK;
 }
 
-static enum sp_status refuse_biases(const struct sp_config_text *t, struct sp_err *err)
+static enum sp_status refuse_biases(const struct sp_config_text *t)
 {
     static const char *const keys[] = {"attention_bias", "mlp_bias", "projectors_bias",
                                        "mamba_proj_bias"};
@@ -36,31 +36,28 @@ static enum sp_status refuse_biases(const struct sp_config_text *t, struct sp_er
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         bool on = false;
-        if ((st = sp_text_bool(t, keys[i], &on, err))) return st;
+        if ((st = sp_text_bool(t, keys[i], &on))) return st;
         if (!on) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", keys[i],
-                       t->family->name);
+        return SP_REFUSED(t, "%s is not supported for %s", keys[i], t->family->name);
     }
     return SP_OK;
 }
 
 /* If mamba_norm_before_gate is missing, the norm comes before the gate; null means false. */
-static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_config_text *t,
-                                struct sp_err *err)
+static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_config_text *t)
 {
     static const char order[] = "mamba_norm_before_gate";
     bool normed = false, first = !sp_text_has(t, order);
     enum sp_status st;
 
-    if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err))) return st;
-    if ((st = sp_text_bool(t, order, &first, err))) return st;
+    if ((st = sp_text_bool(t, "mamba_rms_norm", &normed))) return st;
+    if ((st = sp_text_bool(t, order, &first))) return st;
     m->norm = first ? SP_MAMBA_NORM_GATED : SP_MAMBA_GATED_NORM;
     if (!normed) m->norm = SP_MAMBA_GATED;
     return SP_OK;
 }
 
-static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t)
 {
     struct sp_mamba_config *m = &out->mamba;
     double key = 1, attention_in = 1, attention_out = 1, mamba_in = 1;
@@ -79,15 +76,14 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
     };
     enum sp_status st;
 
-    (void)sizes;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        st = sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value, err);
+        st = sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value);
         if (st) return st;
     }
-    if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers", err))) return st;
-    if ((st = read_multipliers(mamba, 5, t, "ssm_multipliers", err))) return st;
-    if ((st = refuse_biases(t, err))) return st;
-    if ((st = read_norm(m, t, err))) return st;
+    if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers"))) return st;
+    if ((st = read_multipliers(mamba, 5, t, "ssm_multipliers"))) return st;
+    if ((st = refuse_biases(t))) return st;
+    if ((st = read_norm(m, t))) return st;
     out->attention_scale *= key * attention_in * attention_in;
     out->attention_out_scale = attention_in * attention_out;
     out->ffn_in_scale = mlp[0];
@@ -100,24 +96,10 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
     return SP_OK;
 }
 
-static const char *const own_keys[] = {"embedding_multiplier", NULL};
-
 static const struct sp_mamba_family mamba_parallel = {
-    .heads = "mamba_n_heads",
-    .head_dim = "mamba_d_head",
-    .groups = "mamba_n_groups",
-    .state = "mamba_d_state",
-    .kernel = "mamba_d_conv",
-    .conv_bias = "mamba_conv_bias",
-    .proj_bias = "mamba_proj_bias",
+    SP_MAMBA_HYBRID,
     .values = "mamba_d_ssm",
     .n_values = 1024,
-    .defaults = {.n_heads = 128,
-                 .n_groups = 1,
-                 .state_dim = 256,
-                 .kernel = 4,
-                 .conv_bias = true,
-                 .max_step = INFINITY},
     .parallel = true,
 };
 
@@ -139,7 +121,7 @@ const struct sp_family sp_families_falcon[] = {
         .mamba = &mamba_parallel,
         .biases = SP_BIAS_NEVER,
         .read_own = read_own,
-        .own_keys = own_keys,
+        .own_keys = "embedding_multiplier",
         .aliases = {sp_aliases_mamba, sp_aliases_feed_forward},
         .gguf = {.archs = {{.name = "falcon-h1"}}, .members = gguf_members},
     },

@@ -13,18 +13,48 @@ extern const struct sp_key_name sp_gguf_keys_mistral3[];
 
 /* Makes a layer use the keys of the last layer of its type that has keys of its own. */
 SP_MUST_CHECK enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer,
-                                                  unsigned n_own, struct sp_err *err);
+                                                  unsigned n_own, const struct sp_config_text *t);
 
 /* Reads swiglu_limit and swiglu_alpha, the constant inside the gate, which the kernels have built
  * in. */
-SP_MUST_CHECK enum sp_status sp_read_clamped_swiglu(struct sp_config *c,
-                                                    const struct sp_config_text *t,
-                                                    const struct sp_sizes *sizes,
-                                                    struct sp_err *err);
+SP_MUST_CHECK sp_read_fn sp_read_clamped_swiglu;
 
-/* LayerNorm with biases, as most configurations spell it. */
-#define SP_LAYER_NORM                                                                              \
-    .norm_eps = 1e-5, .norm_eps_key = "layer_norm_eps", .norm_centered = true, .norm_bias = true
+/* A list of few rows where it is used. */
+#define SP_ROWS(type, ...)                                                                         \
+    (const struct type[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+
+/* LayerNorm with biases; `key` is that of its epsilon. */
+#define SP_LAYER_NORM(eps, key)                                                                    \
+    .norm_eps = (eps), .norm_eps_key = (key), .norm_centered = true, .norm_bias = true
+
+/* The sizes of latent attention; q 0: queries have no latent. */
+#define SP_LATENT(kv, q, nope, value)                                                              \
+    .kv_rank = (kv), .q_rank = (q), .nope_dim = (nope), .value_dim = (value)
+
+/* The sizes of Mamba-2 and of Nemotron-H, and the keys and defaults of Granite 4 and Falcon-H1. */
+#define SP_MAMBA2_SIZES                                                                            \
+    .n_heads = 128, .head_dim = 64, .n_groups = 8, .state_dim = 128, .kernel = 4, .conv_bias = true
+#define SP_MAMBA_HYBRID                                                                            \
+    .heads = "mamba_n_heads", .head_dim = "mamba_d_head", .groups = "mamba_n_groups",              \
+    .state = "mamba_d_state", .kernel = "mamba_d_conv", .conv_bias = "mamba_conv_bias",            \
+    .proj_bias = "mamba_proj_bias",                                                                \
+    .defaults = {.n_heads = 128,                                                                   \
+                 .n_groups = 1,                                                                    \
+                 .state_dim = 256,                                                                 \
+                 .kernel = 4,                                                                      \
+                 .conv_bias = true,                                                                \
+                 .max_step = INFINITY}
+
+/* What Gemma 2 and its descendants have in common. */
+#define SP_GEMMA_LAYERS(scalar)                                                                    \
+    .mlp_bias = SP_BIAS_NEVER, .query_scalar = (scalar), .activation_key = "hidden_activation",    \
+    .activation = "gelu_pytorch_tanh", .tied = true, .scaled_embedding = true
 
 /* The experts of DeepSeek-V3 and its descendants. */
 #define SP_V3_ROUTING .law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .norm_eps = 1e-20
@@ -34,6 +64,9 @@ SP_MUST_CHECK enum sp_status sp_read_clamped_swiglu(struct sp_config *c,
 #define SP_V3_KEYS                                                                                 \
     .count = "n_routed_experts", .dense = "first_k_dense_replace", .shared = "n_shared_experts"
 #define SP_V3_READS .experts = true, .expert_groups = true, .routed_scale = true
+#define SP_V3_LAYERS(attention)                                                                    \
+    .latent = &(attention), .mlp_bias = SP_BIAS_NEVER,                                             \
+    .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"}, .reads = {SP_V3_READS}
 
 extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_families_encoders[],
     sp_families_ernie[], sp_families_exaone[], sp_families_falcon[], sp_families_gemma[],

@@ -3,16 +3,14 @@
 #include "format/family/families/families.h"
 
 /* EmbeddingGemma's tokens see those after them, and its window counts both sides. */
-static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_config_text *t,
-                                         const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *stated = sp_text_get(t, "use_bidirectional_attention");
 
-    (void)sizes;
     if (stated && !sp_json_to_bool(stated, &c->bidirectional)) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "use_bidirectional_attention is not supported for gemma3_text unless it is "
-                       "true or false");
+        return SP_REFUSED(
+            t, "use_bidirectional_attention is not supported for gemma3_text unless it is "
+               "true or false");
     }
     for (unsigned i = 0; c->bidirectional && i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -47,16 +45,10 @@ static const struct sp_key_name gemma3_keys[] = {
     {0},
 };
 
-static const struct sp_alias vaultgemma_aliases[] = {
-    {"post_attention_layernorm.weight", "pre_feedforward_layernorm.weight", NULL, 0},
-    {0},
-};
-
 #define GEMMA2_LAYERS                                                                              \
     .sizes = {256000, 2304, 9216, 26, 8, 4, 256, 8192, 0}, .norm_shifted = true,                   \
-    .windows = SP_WINDOWS_EVEN, .window = 4096, .mlp_bias = SP_BIAS_NEVER, .attention_cap = 50,    \
-    .logit_cap = 30, .query_scalar = 256, .activation_key = "hidden_activation",                   \
-    .activation = "gelu_pytorch_tanh", .tied = true, .scaled_embedding = true,                     \
+    .windows = SP_WINDOWS_EVEN, .window = 4096, SP_GEMMA_LAYERS(256), .attention_cap = 50,         \
+    .logit_cap = 30,                                                                               \
     .reads = {.layer_types = true, .attention_cap = true, .logit_cap = true, .query_scalar = true}
 
 const struct sp_family sp_families_gemma[] = {
@@ -92,12 +84,7 @@ const struct sp_family sp_families_gemma[] = {
         .windows = SP_WINDOWS_PATTERN,
         .window = 4096,
         .window_pattern = 6,
-        .mlp_bias = SP_BIAS_NEVER,
-        .query_scalar = 256,
-        .activation_key = "hidden_activation",
-        .activation = "gelu_pytorch_tanh",
-        .tied = true,
-        .scaled_embedding = true,
+        SP_GEMMA_LAYERS(256),
         .reads =
             {.layer_types = true, .logit_cap = true, .query_scalar = true, .bidirectional = true},
         .read_own = read_bidirectional,
@@ -117,7 +104,8 @@ const struct sp_family sp_families_gemma[] = {
         .name = "vaultgemma",
         .architecture = "VaultGemmaForCausalLM",
         GEMMA2_LAYERS,
-        .aliases = {vaultgemma_aliases},
+        .aliases = {SP_ROWS(sp_alias, {"post_attention_layernorm.weight",
+                                       "pre_feedforward_layernorm.weight", NULL, 0})},
     },
     {.name = NULL},
 };

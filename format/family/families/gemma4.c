@@ -29,101 +29,96 @@ static const struct sp_json *layer_entry(const struct sp_json *layers, unsigned 
     return sp_json_get(layers, key);
 }
 
-static enum sp_status check_entry(const struct sp_json *entry, unsigned i, struct sp_err *err)
+static enum sp_status check_entry(const struct sp_config_text *t, const struct sp_json *entry,
+                                  unsigned i)
 {
     if (sp_json_kind(entry) != SP_JSON_OBJECT)
-        return sp_fail(err, SP_E_INPUT, "%s: layer %u is not an object", per_layer_key, i);
+        return SP_INVALID(t, "%s: layer %u is not an object", per_layer_key, i);
     for (struct sp_json_iter it = {0}; sp_json_next(entry, &it);) {
         if (strcmp(it.key, "head_dim") == 0 || strcmp(it.key, "num_key_value_heads") == 0) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s of layer %u is not supported", per_layer_key,
-                       it.key, i);
+        return SP_REFUSED(t, "%s: %s of layer %u is not supported", per_layer_key, it.key, i);
     }
     return SP_OK;
 }
 
-static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t,
-                                      struct sp_err *err)
+static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t)
 {
     const struct sp_json *layers = sp_text_get(t, per_layer_key);
     size_t n_seen = 0;
     enum sp_status st;
 
     if (layers == NULL)
-        return sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim, err);
+        return sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim);
     sizes->full_head_dim = sizes->head_dim;
     for (unsigned i = 0; i < sizes->n_layers; i++) {
         const struct sp_json *entry = layer_entry(layers, i);
         if (entry == NULL) continue;
         n_seen++;
-        if ((st = check_entry(entry, i, err))) return st;
+        if ((st = check_entry(t, entry, i))) return st;
         if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim,
-                                     err)))
+                                     t->err)))
             return st;
     }
     if (sp_json_kind(layers) == SP_JSON_OBJECT && sp_json_len(layers) == n_seen) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s names something other than layers 0 to %u", per_layer_key,
-                   sizes->n_layers - 1);
+    return SP_INVALID(t, "%s names something other than layers 0 to %u", per_layer_key,
+                      sizes->n_layers - 1);
 }
 
-static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config_text *t,
-                                   struct sp_err *err)
+static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config_text *t)
 {
     enum sp_status st;
 
-    if ((st = sp_text_bool(t, "enable_moe_block", &k->moe, err)) || !k->moe) return st;
-    if ((st = sp_text_unsigned(t, "num_experts", 1, SP_CAP_EXPERTS, &k->n_experts, err)) ||
-        (st = sp_text_unsigned(t, "top_k_experts", 1, SP_CAP_EXPERTS, &k->n_experts_used, err)) ||
-        (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn, err)))
+    if ((st = sp_text_bool(t, "enable_moe_block", &k->moe)) || !k->moe) return st;
+    if ((st = sp_text_unsigned(t, "num_experts", 1, SP_CAP_EXPERTS, &k->n_experts)) ||
+        (st = sp_text_unsigned(t, "top_k_experts", 1, SP_CAP_EXPERTS, &k->n_experts_used)) ||
+        (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn)))
         return st;
     if (k->n_experts == 0 || k->n_experts_used == 0 || k->n_expert_ffn == 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "enable_moe_block needs num_experts, top_k_experts and "
-                       "moe_intermediate_size");
+        return SP_INVALID(t, "enable_moe_block needs num_experts, top_k_experts and "
+                             "moe_intermediate_size");
     }
     if (k->n_experts_used <= k->n_experts) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "top_k_experts %u is more than num_experts %u",
-                   k->n_experts_used, k->n_experts);
+    return SP_INVALID(t, "top_k_experts %u is more than num_experts %u", k->n_experts_used,
+                      k->n_experts);
 }
 
 static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
-                                const struct sp_config_text *t, struct sp_err *err)
+                                const struct sp_config_text *t)
 {
     const char *direction = NULL;
     unsigned max_shared = t->draft ? c->n_layers : c->n_layers - 1;
     enum sp_status st;
 
     if ((st = sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS,
-                               &k->n_full_kv_heads, err)) ||
-        (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v, err)) ||
-        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, max_shared, &k->n_shared, err)) ||
-        (st = sp_text_bool(t, "use_double_wide_mlp", &k->double_wide, err)) ||
-        (st = sp_text_string(t, "use_bidirectional_attention", &direction, err)))
+                               &k->n_full_kv_heads)) ||
+        (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v)) ||
+        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, max_shared, &k->n_shared)) ||
+        (st = sp_text_bool(t, "use_double_wide_mlp", &k->double_wide)) ||
+        (st = sp_text_string(t, "use_bidirectional_attention", &direction)))
         return st;
     if (direction == NULL || strcmp(direction, "vision") == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "use_bidirectional_attention \"%s\" is not supported",
-                   direction);
+    return SP_REFUSED(t, "use_bidirectional_attention \"%s\" is not supported", direction);
 }
 
-static enum sp_status read_per_layer(struct sp_config *c, const struct sp_config_text *t,
-                                     struct sp_err *err)
+static enum sp_status read_per_layer(struct sp_config *c, const struct sp_config_text *t)
 {
     enum sp_status st;
 
     c->n_per_layer = t->draft ? 0 : 256;
     c->n_per_layer_vocab = t->draft ? c->n_vocab : 262144;
-    if ((st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH, &c->n_per_layer,
-                               err)) ||
+    if ((st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH,
+                               &c->n_per_layer)) ||
         (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB,
-                               &c->n_per_layer_vocab, err)))
+                               &c->n_per_layer_vocab)))
         return st;
     if (c->n_per_layer == 0 || c->n_per_layer_vocab >= c->n_vocab) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "vocab_size_per_layer_input %u is below vocab_size %u",
-                   c->n_per_layer_vocab, c->n_vocab);
+    return SP_INVALID(t, "vocab_size_per_layer_input %u is below vocab_size %u",
+                      c->n_per_layer_vocab, c->n_vocab);
 }
 
 /* All layers of an assistant use the keys of its target. Other features are not supported. */
 static enum sp_status check_assistant(const struct gemma4_keys *k, const struct sp_config *c,
-                                      struct sp_err *err)
+                                      const struct sp_config_text *t)
 {
     const char *feature = k->moe           ? "enable_moe_block"
                           : k->double_wide ? "use_double_wide_mlp"
@@ -132,16 +127,15 @@ static enum sp_status check_assistant(const struct gemma4_keys *k, const struct 
                                                                            : NULL;
 
     if (feature == NULL) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "assistant: unsupported text_config feature %s", feature);
+    return SP_REFUSED(t, "assistant: unsupported text_config feature %s", feature);
 }
 
 /* Layers of one type have the same rotary embedding, so their heads must have one size. */
 static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
-                                 const struct sp_config_text *t, const struct gemma4_keys *k,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+                                 const struct sp_config_text *t, const struct gemma4_keys *k)
 {
     const struct sp_json *layers = sp_text_get(t, per_layer_key), *entry = layer_entry(layers, i);
-    unsigned of_type = l->window ? sizes->head_dim : sizes->full_head_dim;
+    unsigned of_type = l->window ? t->sizes->head_dim : t->sizes->full_head_dim;
     enum sp_status st;
 
     l->v_from_k = l->window == 0 && k->k_is_v;
@@ -150,18 +144,19 @@ static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
         if (l->v_from_k && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
         return SP_OK;
     }
-    if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, err))) return st;
+    if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, t->err)))
+        return st;
     if ((st = sp_object_unsigned(entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads,
-                                 err)))
+                                 t->err)))
         return st;
     if (l->head_dim == of_type) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
-                   per_layer_key, l->head_dim, i, of_type);
+    return SP_REFUSED(
+        t, "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
+        per_layer_key, l->head_dim, i, of_type);
 }
 
 enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
-                                    struct sp_err *err)
+                                    const struct sp_config_text *t)
 {
     struct sp_layer_config *l = &c->layers[layer];
 
@@ -170,19 +165,17 @@ enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer, unsigne
         l->kv_source = (int)j;
         return SP_OK;
     }
-    return sp_fail(err, SP_E_INPUT,
-                   "layer %u shares keys, but no earlier layer of its type has any", layer);
+    return SP_INVALID(t, "layer %u shares keys, but no earlier layer of its type has any", layer);
 }
 
 static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
-                                const struct sp_config_text *t, const struct sp_sizes *sizes,
-                                struct sp_err *err)
+                                const struct sp_config_text *t)
 {
     unsigned n_own;
     enum sp_status st;
 
-    if ((st = read_keys(&k, out, t, err))) return st;
-    if (t->draft && (st = check_assistant(&k, out, err))) return st;
+    if ((st = read_keys(&k, out, t))) return st;
+    if (t->draft && (st = check_assistant(&k, out, t))) return st;
     out->v_norm = out->layer_scalars = true;
     out->routing.norm = out->expert_norms = k.moe;
     n_own = out->n_layers - k.n_shared;
@@ -190,12 +183,12 @@ static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
     out->layers[out->n_layers - 1].rope = 0;
     for (unsigned i = 0; i < out->n_layers; i++) {
         struct sp_layer_config *l = &out->layers[i];
-        if ((st = read_heads(l, i, t, &k, sizes, err))) return st;
+        if ((st = read_heads(l, i, t, &k))) return st;
         if (l->n_heads % l->n_kv_heads != 0) {
-            return sp_fail(err, SP_E_INPUT,
-                           "num_attention_heads %u is not a multiple of the %u key and value "
-                           "heads of layer %u",
-                           l->n_heads, l->n_kv_heads, i);
+            return SP_INVALID(t,
+                              "num_attention_heads %u is not a multiple of the %u key and value "
+                              "heads of layer %u",
+                              l->n_heads, l->n_kv_heads, i);
         }
         if (k.moe) {
             l->n_shared_ffn = l->n_ffn;
@@ -206,41 +199,32 @@ static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
         if (t->draft) l->kv_source = -1;
         if (t->draft || i < n_own) continue;
         if (k.double_wide) *(k.moe ? &l->n_shared_ffn : &l->n_ffn) *= 2; /* the dense MLP */
-        if ((st = sp_family_share_keys(out, i, n_own, err))) return st;
+        if ((st = sp_family_share_keys(out, i, n_own, t))) return st;
     }
     return SP_OK;
 }
 
 /* Without per-layer embeddings and experts, which the class does not have. */
-static enum sp_status read_unified(struct sp_config *out, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_unified(struct sp_config *out, const struct sp_config_text *t)
 {
-    return read_with(out, (struct gemma4_keys){0}, t, sizes, err);
+    return read_with(out, (struct gemma4_keys){0}, t);
 }
 
-static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t)
 {
     struct gemma4_keys k = {0};
     enum sp_status st;
 
-    if ((st = read_per_layer(out, t, err)) || (st = read_experts(&k, t, err))) return st;
-    return read_with(out, k, t, sizes, err);
+    if ((st = read_per_layer(out, t)) || (st = read_experts(&k, t))) return st;
+    return read_with(out, k, t);
 }
-
-static const char *const own_keys[] = {
-    "num_experts",          "use_bidirectional_attention",
-    "num_kv_shared_layers", "hidden_size_per_layer_input",
-    "per_layer_config",     NULL,
-};
 
 /* mlp.* is the dense MLP; the experts and the router are outside of it. */
 static const struct sp_alias expert_aliases[] = {
     {"mlp.router.weight", "router.proj.weight", NULL, 0},
     {"mlp.router.scale", "router.scale", NULL, 0},
     {"mlp.router.expert_scale", "router.per_expert_scale", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "experts.gate_up_proj", sp_layout_expert_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "experts.gate_up_proj", sp_layout_expert_gate_up),
     {"mlp.experts.gate_proj.weight", NULL, NULL, 0},
     {"mlp.experts.up_proj.weight", NULL, NULL, 0},
     {"mlp.experts.down_proj.weight", "experts.down_proj", NULL, 0},
@@ -274,9 +258,11 @@ static const struct sp_gguf_name gguf_names[] = {
     .rope_default = "{\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"      \
                     "\"partial_rotary_factor\":0.25},"                                             \
                     "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}",       \
-    .windows = SP_WINDOWS_PATTERN, .window_pattern = 6, .mlp_bias = SP_BIAS_NEVER,                 \
-    .query_scalar = 1, .activation_key = "hidden_activation", .activation = "gelu_pytorch_tanh",   \
-    .tied = true, .scaled_embedding = true, .reads = {.layer_types = true, .logit_cap = true}
+    .windows = SP_WINDOWS_PATTERN, .window_pattern = 6, SP_GEMMA_LAYERS(1),                        \
+    .reads = {.layer_types = true, .logit_cap = true},                                             \
+    .own_keys = "num_experts use_bidirectional_attention num_kv_shared_layers "                    \
+                "hidden_size_per_layer_input per_layer_config",                                    \
+    .assistants = true
 
 const struct sp_family sp_families_gemma4[] = {
     {
@@ -286,8 +272,6 @@ const struct sp_family sp_families_gemma4[] = {
         GEMMA4_LAYERS,
         .window = 512,
         .read_own = read_own,
-        .own_keys = own_keys,
-        .assistants = true,
         .aliases = {expert_aliases},
         .gguf = {.archs = {{.name = "gemma4"}},
                  .members = gguf_members,
@@ -302,8 +286,6 @@ const struct sp_family sp_families_gemma4[] = {
         GEMMA4_LAYERS,
         .window = 1024,
         .read_own = read_unified,
-        .own_keys = own_keys,
-        .assistants = true,
     },
     {.name = NULL},
 };

@@ -3,8 +3,8 @@
 #include "format/family/families/families.h"
 
 static const struct sp_latent_family latent_glm = {
-    .defaults = {
-        .kv_rank = 512, .q_rank = 768, .nope_dim = 192, .value_dim = 256, .rows_paired = true}};
+    .defaults = {SP_LATENT(512, 768, 192, 256), .rows_paired = true},
+};
 
 static const struct sp_alias glm4_aliases[] = {
     {"post_attention_layernorm.weight", "post_self_attn_layernorm.weight", NULL, 0},
@@ -32,6 +32,11 @@ static const struct sp_key_name sarvam_keys[] = {
     {0},
 };
 
+#define GLM4_LAYERS                                                                                \
+    .sizes = {151552, 4096, 13696, 40, 32, 2, 128, 131072, 0}, .norm_eps = 1.5625e-7,              \
+    .partial_rotary = 0.5, .o_bias = SP_BIAS_NEVER, .mlp_bias = SP_BIAS_NEVER,                     \
+    .attention_bias = true
+
 /* The layers of GLM-4.5, apart from their sizes. */
 #define GLM4_MOE_LAYERS                                                                            \
     .qk_norm = SP_QK_HEADS, .qk_norm_key = "use_qk_norm", .o_bias = SP_BIAS_NEVER,                 \
@@ -39,11 +44,6 @@ static const struct sp_key_name sarvam_keys[] = {
     .reads = {.layer_types = true, SP_V3_READS}
 
 #define GLM4_MOE_ROUTING SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1
-
-static const struct sp_gguf_member glm4_members[] = {
-    {SP_PUT_ROTARY, NULL, NULL, NULL},
-    {0},
-};
 
 static const struct sp_gguf_member glm4_moe_members[] = {
     {SP_PUT_SIGMOID, NULL, NULL, NULL},
@@ -66,27 +66,17 @@ const struct sp_family sp_families_glm[] = {
     {
         .name = "glm",
         .architecture = "GlmForCausalLM",
-        .sizes = {151552, 4096, 13696, 40, 32, 2, 128, 131072, 0},
-        .norm_eps = 1.5625e-7,
-        .partial_rotary = 0.5,
-        .o_bias = SP_BIAS_NEVER,
-        .mlp_bias = SP_BIAS_NEVER,
-        .attention_bias = true,
+        GLM4_LAYERS,
         .aliases = {sp_aliases_gate_up, sp_aliases_interleaved_heads},
     },
     {
         .name = "glm4",
         .architecture = "Glm4ForCausalLM",
-        .sizes = {151552, 4096, 13696, 40, 32, 2, 128, 131072, 0},
-        .norm_eps = 1.5625e-7,
+        GLM4_LAYERS,
         .norms = SP_NORM_SANDWICH,
-        .partial_rotary = 0.5,
-        .o_bias = SP_BIAS_NEVER,
-        .mlp_bias = SP_BIAS_NEVER,
-        .attention_bias = true,
         .aliases = {glm4_aliases, sp_aliases_gate_up, sp_aliases_interleaved_heads},
         .gguf = {.archs = {{.name = "glm4"}},
-                 .members = glm4_members,
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_ROTARY, NULL, NULL, NULL}),
                  .bias_key = "attention_bias"},
     },
     {
@@ -111,7 +101,6 @@ const struct sp_family sp_families_glm[] = {
         SP_EXPERT_SIZES(128, 8, 1408, 1, 1),
         .routing = {GLM4_MOE_ROUTING},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
-        .prediction_head = true,
         .prediction_layer = true,
         .gguf = {.archs = {{.name = "glm4moe"}},
                  .members = glm4_moe_members,
@@ -148,14 +137,10 @@ const struct sp_family sp_families_glm[] = {
         .architecture = "Glm4MoeLiteForCausalLM",
         .sizes = {154880, 2048, 10240, 47, 20, 20, 64, 202752, 0},
         .norm_eps = 1e-5,
-        .latent = &latent_glm,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_V3_LAYERS(latent_glm),
         SP_EXPERT_SIZES(64, 4, 1536, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 1.8},
-        .reads = {SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .prediction_head = true,
         .prediction_layer = true,
     },
     {.name = NULL},

@@ -200,8 +200,7 @@ static const struct sp_key_name gpt_keys[] = {
 };
 
 /* Refuses a switch that is not as it must be; those of the first list must be off. */
-static enum sp_status read_switches(struct sp_config *c, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_switches(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char *const keys[][5] = {
         {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "_remove_final_layer_norm",
@@ -212,61 +211,56 @@ static enum sp_status read_switches(struct sp_config *c, const struct sp_config_
     enum sp_status st;
 
     (void)c;
-    (void)sizes;
     for (size_t i = 0; i < 2 * 5; i++) {
         const char *key = keys[i / 5][i % 5];
         bool wanted = i / 5 != 0, on = wanted;
         if (key == NULL) continue;
-        if ((st = sp_text_bool(t, key, &on, err))) return st;
+        if ((st = sp_text_bool(t, key, &on))) return st;
         if (on == wanted) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s %s is not supported for %s", key,
-                       on ? "true" : "false", t->family->name);
+        return SP_REFUSED(t, "%s %s is not supported for %s", key, on ? "true" : "false",
+                          t->family->name);
     }
     return SP_OK;
 }
 
 /* One K/V head for all query heads, or one for each. */
-static enum sp_status read_gpt2(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_gpt2(struct sp_config *c, const struct sp_config_text *t)
 {
-    bool shared = sizes->n_kv_heads == 1, wanted = shared;
-    enum sp_status st = sp_text_bool(t, "multi_query", &shared, err);
+    bool shared = t->sizes->n_kv_heads == 1, wanted = shared;
+    enum sp_status st = sp_text_bool(t, "multi_query", &shared);
 
     c->n_positions_table = c->max_positions;
-    if (st || shared == wanted) return st ? st : read_switches(c, t, sizes, err);
-    return sp_fail(err, SP_E_UNSUPPORTED, "multi_query is not supported for %s", t->family->name);
+    if (st || shared == wanted) return st ? st : read_switches(c, t);
+    return SP_REFUSED(t, "multi_query is not supported for %s", t->family->name);
 }
 
 /* The first two rows of the table belong to padding. */
-static enum sp_status read_opt(struct sp_config *c, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_opt(struct sp_config *c, const struct sp_config_text *t)
 {
-    unsigned width = sizes->n_hidden;
-    enum sp_status st = sp_text_unsigned(t, "word_embed_proj_dim", 1, SP_CAP_WIDTH, &width, err);
+    unsigned width = t->sizes->n_hidden;
+    enum sp_status st = sp_text_unsigned(t, "word_embed_proj_dim", 1, SP_CAP_WIDTH, &width);
 
     c->n_positions_table = c->max_positions + 2;
     c->first_position = 2;
-    if (st == SP_OK && width != sizes->n_hidden) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "word_embed_proj_dim %u is not hidden_size %u", width,
-                       sizes->n_hidden);
+    if (st == SP_OK && width != t->sizes->n_hidden) {
+        return SP_REFUSED(t, "word_embed_proj_dim %u is not hidden_size %u", width,
+                          t->sizes->n_hidden);
     }
-    return st ? st : read_switches(c, t, sizes, err);
+    return st ? st : read_switches(c, t);
 }
 
 /* attention_types: [[["global", "local"], 12]], each list as often as the number says. Queries are
  * not scaled. */
-static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *types = sp_text_get(t, "attention_types");
     unsigned window = 256, layer = 0;
     enum sp_status st;
 
-    (void)sizes;
     c->n_positions_table = c->max_positions;
     c->attention_scale = 1;
     c->qkv_bias = false;
-    if ((st = sp_text_unsigned(t, "window_size", 1, SP_CAP_POSITIONS, &window, err))) return st;
+    if ((st = sp_text_unsigned(t, "window_size", 1, SP_CAP_POSITIONS, &window))) return st;
     for (size_t i = 0; i < sp_json_len(types); i++) {
         const struct sp_json *names = sp_json_at(sp_json_at(types, i), 0);
         uint64_t n = 0, len = sp_json_len(names);
@@ -280,41 +274,38 @@ static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text 
     for (; types == NULL && layer < c->n_layers; layer++)
         if (layer % 2) c->layers[layer].window = window;
     if (layer == c->n_layers) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "attention_types has %u layers, expected %u", layer,
-                   c->n_layers);
+    return SP_INVALID(t, "attention_types has %u layers, expected %u", layer, c->n_layers);
 }
 
 /* The positions are sines and cosines, whose first two rows belong to padding. */
-static enum sp_status read_xglm(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_xglm(struct sp_config *c, const struct sp_config_text *t)
 {
     bool scaled = true;
-    enum sp_status st = sp_text_bool(t, "scale_embedding", &scaled, err);
+    enum sp_status st = sp_text_bool(t, "scale_embedding", &scaled);
 
     c->sinusoidal = true;
-    if (scaled) c->embedding_scale = sqrt(sizes->n_hidden);
-    return st ? st : read_opt(c, t, sizes, err);
+    if (scaled) c->embedding_scale = sqrt(t->sizes->n_hidden);
+    return st ? st : read_opt(c, t);
 }
 
 /* The biases of ALiBi are products of numbers in bfloat16, and are scaled as scores are. */
-static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_text *t)
 {
     bool grouped = false, one = true, alibi = false;
-    unsigned n = sizes->n_heads, n_norms = 2;
+    unsigned n = t->sizes->n_heads, n_norms = 2;
     enum sp_status st;
 
-    if ((st = sp_text_bool(t, "new_decoder_architecture", &grouped, err))) return st;
-    if ((st = sp_text_bool(t, "multi_query", &one, err))) return st;
-    if ((st = sp_text_unsigned(t, "num_kv_heads", 1, sizes->n_heads, &n, err))) return st;
-    if ((st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms, err))) return st;
-    if ((st = sp_text_bool(t, "alibi", &alibi, err))) return st;
-    if ((st = read_switches(c, t, sizes, err))) return st;
+    if ((st = sp_text_bool(t, "new_decoder_architecture", &grouped))) return st;
+    if ((st = sp_text_bool(t, "multi_query", &one))) return st;
+    if ((st = sp_text_unsigned(t, "num_kv_heads", 1, t->sizes->n_heads, &n))) return st;
+    if ((st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms))) return st;
+    if ((st = sp_text_bool(t, "alibi", &alibi))) return st;
+    if ((st = read_switches(c, t))) return st;
     c->alibi_rounded = alibi;
     if (alibi) c->alibi = 8;
-    if (!grouped) n = one ? 1 : sizes->n_heads;
-    if (sizes->n_heads % n != 0)
-        return sp_fail(err, SP_E_INPUT, "num_kv_heads %u does not divide %u", n, sizes->n_heads);
+    if (!grouped) n = one ? 1 : t->sizes->n_heads;
+    if (t->sizes->n_heads % n != 0)
+        return SP_INVALID(t, "num_kv_heads %u does not divide %u", n, t->sizes->n_heads);
     if (grouped && c->norms == SP_NORM_PARALLEL && n_norms == 2) c->norms = SP_NORM_TWIN;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].n_kv_heads = n;
@@ -324,17 +315,15 @@ static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-static enum sp_status read_bloom(struct sp_config *c, const struct sp_config_text *t,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_bloom(struct sp_config *c, const struct sp_config_text *t)
 {
     c->alibi = 8;
     c->normed_input = true;
-    return read_switches(c, t, sizes, err);
+    return read_switches(c, t);
 }
 
 /* alibi_bias_max is read as in MosaicML's own code; transformers does not. */
-static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *attention = sp_text_get(t, "attn_config");
     bool alibi = true, normed = false, prefix = false;
@@ -342,19 +331,19 @@ static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text 
     enum sp_status st;
 
     c->alibi = 8;
-    if ((st = sp_json_get_bool(attention, "alibi", &alibi, err)) ||
-        (st = sp_json_get_bool(attention, "qk_ln", &normed, err)) ||
-        (st = sp_json_get_bool(attention, "prefix_lm", &prefix, err)) ||
-        (st = sp_json_get_string(attention, "attn_type", &type, err)) ||
-        (st = sp_json_get_double(attention, "alibi_bias_max", 1e-3, 64, &c->alibi, err)) ||
-        (st = sp_json_get_double(attention, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err)) ||
-        (st = sp_json_get_double(attention, "softmax_scale", 1e-6, 1e6, &c->attention_scale, err)))
+    if ((st = sp_json_get_bool(attention, "alibi", &alibi, t->err)) ||
+        (st = sp_json_get_bool(attention, "qk_ln", &normed, t->err)) ||
+        (st = sp_json_get_bool(attention, "prefix_lm", &prefix, t->err)) ||
+        (st = sp_json_get_string(attention, "attn_type", &type, t->err)) ||
+        (st = sp_json_get_double(attention, "alibi_bias_max", 1e-3, 64, &c->alibi, t->err)) ||
+        (st = sp_json_get_double(attention, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, t->err)) ||
+        (st = sp_json_get_double(attention, "softmax_scale", 1e-6, 1e6, &c->attention_scale,
+                                 t->err)))
         return st;
     if (alibi && !normed && !prefix && strcmp(type, "multihead_attention") == 0)
-        return read_switches(c, t, sizes, err);
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "attn_config is supported with alibi and without qk_ln, prefix_lm and "
-                   "multi-query attention");
+        return read_switches(c, t);
+    return SP_REFUSED(t, "attn_config is supported with alibi and without qk_ln, prefix_lm and "
+                         "multi-query attention");
 }
 
 static const struct sp_gguf_member neox_members[] = {
@@ -363,14 +352,10 @@ static const struct sp_gguf_member neox_members[] = {
     {0},
 };
 
-static const struct sp_gguf_member falcon_members[] = {
-    {SP_PUT_NOTHING, NULL, "tensor_data_layout", NULL},
-    {0},
-};
-
-#define GGUF(arch) .gguf = {.archs = {{.name = (arch)}}, .members = falcon_members}
-
-static const char *const falcon_own_keys[] = {"alibi", NULL};
+#define GGUF(arch)                                                                                 \
+    .gguf = {.archs = {{.name = (arch)}},                                                          \
+             .members =                                                                            \
+                 SP_ROWS(sp_gguf_member, {SP_PUT_NOTHING, NULL, "tensor_data_layout", NULL})}
 
 /* LayerNorm, and an MLP of four times the width without a gate. */
 #define GPT(family, class, read, ...)                                                              \
@@ -430,7 +415,6 @@ const struct sp_family sp_families_gpt[] = {
         .sizes = {65024, 4544, 18176, 32, 71, 0, 0, 2048, 0}, .norms = SP_NORM_PARALLEL,
         .norm_bias = true, .parallel_key = "parallel_attn", .ffn_key = "ffn_hidden_size",
         .bias_key = "bias", .activation_key = "activation", .activation = "gelu", .tied = true,
-        .own_keys = falcon_own_keys, .aliases = {falcon_aliases, gguf_aliases}, BLOCKS,
-        GGUF("falcon")),
+        .own_keys = "alibi", .aliases = {falcon_aliases, gguf_aliases}, BLOCKS, GGUF("falcon")),
     {.name = NULL},
 };

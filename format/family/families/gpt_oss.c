@@ -2,21 +2,14 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-static const char *const own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
-
-enum sp_status sp_read_clamped_swiglu(struct sp_config *c, const struct sp_config_text *t,
-                                      const struct sp_sizes *sizes, struct sp_err *err)
+enum sp_status sp_read_clamped_swiglu(struct sp_config *c, const struct sp_config_text *t)
 {
     double alpha = 1.702, limit = 7;
     enum sp_status st;
 
-    (void)sizes;
-    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err))) return st;
-    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha, err))) return st;
-    if (alpha != 1.702) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "swiglu_alpha %g is not supported, only 1.702",
-                       alpha);
-    }
+    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit))) return st;
+    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha))) return st;
+    if (alpha != 1.702) return SP_REFUSED(t, "swiglu_alpha %g is not supported, only 1.702", alpha);
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].limits[0] = c->layers[i].limits[1] = limit;
     return SP_OK;
@@ -25,24 +18,15 @@ enum sp_status sp_read_clamped_swiglu(struct sp_config *c, const struct sp_confi
 /* Plain checkpoints interleave the columns of gate and up; MXFP4 ones (*_blocks), the rows. GGUF
  * files have the canonical tensors. */
 static const struct sp_alias expert_aliases[] = {
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_alternating_cols, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_alternating_cols, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_alternating_cols),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", sp_layout_transposed, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj_blocks", sp_layout_alternating_rows,
-     0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj_blocks", sp_layout_alternating_rows,
-     1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj_blocks", sp_layout_alternating_rows),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj_blocks", NULL, 0},
     {"mlp.experts.gate_proj.bias", "mlp.experts.gate_up_proj_bias", sp_layout_alternating_biases,
      0},
     {"mlp.experts.up_proj.bias", "mlp.experts.gate_up_proj_bias", sp_layout_alternating_biases, 1},
     {"mlp.experts.down_proj.bias", "mlp.experts.down_proj_bias", NULL, 0},
     {"mlp.experts.*", NULL, NULL, 0},
-    {0},
-};
-
-static const struct sp_gguf_name ollama_names[] = {
-    {"attn_out", "self_attn.o_proj", SP_GGUF_AS_IS},
     {0},
 };
 
@@ -65,12 +49,12 @@ const struct sp_family sp_families_gpt_oss[] = {
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN, .biased = true},
         .reads = {.layer_types = true, .experts = true},
         .read_own = sp_read_clamped_swiglu,
-        .own_keys = own_keys,
+        .own_keys = "swiglu_limit swiglu_alpha",
         .aliases = {expert_aliases},
         .gguf = {.archs = {{.name = "gpt-oss", .scaling = "yarn"},
                            {.name = "gptoss", .scaling = "yarn"}},
                  .members = sp_gguf_members_llama,
-                 .names = ollama_names,
+                 .names = SP_ROWS(sp_gguf_name, {"attn_out", "self_attn.o_proj", SP_GGUF_AS_IS}),
                  .yarn_untruncated = true,
                  .end_separates = true},
     },

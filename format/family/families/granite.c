@@ -4,55 +4,33 @@
 
 #include <math.h>
 
-static const struct sp_mamba_family mamba_hybrid = {
-    .heads = "mamba_n_heads",
-    .head_dim = "mamba_d_head",
-    .groups = "mamba_n_groups",
-    .state = "mamba_d_state",
-    .kernel = "mamba_d_conv",
-    .conv_bias = "mamba_conv_bias",
-    .proj_bias = "mamba_proj_bias",
-    .defaults = {.n_heads = 128,
-                 .n_groups = 1,
-                 .state_dim = 256,
-                 .kernel = 4,
-                 .conv_bias = true,
-                 .max_step = INFINITY},
-};
+static const struct sp_mamba_family mamba_hybrid = {SP_MAMBA_HYBRID};
 
 static const struct sp_alias expert_aliases[] = {
     {"mlp.router.weight", "block_sparse_moe.router.layer.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.input_linear.weight",
-     sp_layout_expert_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.input_linear.weight", sp_layout_expert_gate_up,
-     1},
+    SP_ALIAS_GATE_UP("mlp.experts", "block_sparse_moe.input_linear.weight",
+                     sp_layout_expert_gate_up),
     {"mlp.experts.down_proj.weight", "block_sparse_moe.output_linear.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.switch_mlp.gate_proj.weight", NULL, 0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.switch_mlp.up_proj.weight", NULL, 0},
-    {"mlp.experts.down_proj.weight", "block_sparse_moe.switch_mlp.down_proj.weight", NULL, 0},
+    SP_ALIAS_MLP("mlp.experts", "block_sparse_moe.switch_mlp", NULL),
     {0},
 };
 
 static const struct sp_alias swa_expert_aliases[] = {
     {"mlp.router.weight", "block_sparse_moe.router.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "block_sparse_moe.experts.gate_up_proj",
-     sp_layout_expert_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "block_sparse_moe.experts.gate_up_proj",
-     sp_layout_expert_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "block_sparse_moe.experts.gate_up_proj",
+                     sp_layout_expert_gate_up),
     {"mlp.experts.down_proj.weight", "block_sparse_moe.experts.down_proj", NULL, 0},
     {0},
 };
 
 /* The dense MLP of a layer without experts, or the one in parallel to them. */
 static const struct sp_alias shared_mlp_aliases[] = {
-    {"mlp.gate_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 0},
-    {"mlp.up_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp", "shared_mlp.input_linear.weight", sp_layout_gate_up),
     {"mlp.down_proj.weight", "shared_mlp.output_linear.weight", NULL, 0},
     {"mlp.gate_proj.weight", NULL, NULL, 0},
     {"mlp.up_proj.weight", NULL, NULL, 0},
     {"mlp.down_proj.weight", NULL, NULL, 0},
-    {"mlp.shared_expert.gate_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 0},
-    {"mlp.shared_expert.up_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.shared_expert", "shared_mlp.input_linear.weight", sp_layout_gate_up),
     {"mlp.shared_expert.down_proj.weight", "shared_mlp.output_linear.weight", NULL, 0},
     {"mlp.shared_expert.*", NULL, NULL, 0},
     {0},
@@ -95,82 +73,62 @@ static const struct sp_gguf_member hybrid_members[] = {
     {0},
 };
 
+#define GRANITE_GGUF                                                                               \
+    .members = granite_members, .permuted = SP_GGUF_PERMUTED, .sizes_per_layer = true
 /* Gate and up of the shared MLP are one matrix. */
-static const struct sp_gguf_name swa_names[] = {
-    {"ffn_up_shexp", "shared_mlp.input_linear", SP_GGUF_AS_IS},
-    {0},
-};
+#define SWA_GGUF                                                                                   \
+    .members = swa_members, .permuted = SP_GGUF_PERMUTED,                                          \
+    .names = SP_ROWS(sp_gguf_name, {"ffn_up_shexp", "shared_mlp.input_linear", SP_GGUF_AS_IS})
+#define SWA_LAYERS                                                                                 \
+    .windows = SP_WINDOWS_SKIP_FIRST_OF_4, .window = 128, .needs_window = true, .sinks = true
+#define MOE_LAYERS                                                                                 \
+    .mlp_bias = SP_BIAS_NEVER, SP_EXPERT_SIZES(8, 2, 0, 0, 0),                                     \
+    .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN}
 
 const struct sp_family sp_families_granite[] = {
     {
         .name = "granite",
         .architecture = "GraniteForCausalLM",
         .reads = {.multipliers = true},
-        .gguf = {.archs = {{.name = "granite"}},
-                 .members = granite_members,
-                 .permuted = SP_GGUF_PERMUTED,
-                 .sizes_per_layer = true},
+        .gguf = {.archs = {{.name = "granite"}}, GRANITE_GGUF},
     },
     {
         .name = "granite_swa",
         .architecture = "GraniteSWAForCausalLM",
         .sizes = {100352, 2560, 8192, 24, 20, 4, 0, 8192, 0},
         .norm_eps = 1e-5,
-        .windows = SP_WINDOWS_SKIP_FIRST_OF_4,
-        .window = 128,
-        .needs_window = true,
-        .sinks = true,
+        SWA_LAYERS,
         .tied = true,
         .reads = {.layer_types = true, .multipliers = true, .layer_thetas = true},
-        .gguf = {.archs = {{.name = "granite_swa"}},
-                 .members = swa_members,
-                 .names = swa_names,
-                 .permuted = SP_GGUF_PERMUTED},
+        .gguf = {.archs = {{.name = "granite_swa"}}, SWA_GGUF},
     },
     {
         .name = "granitemoe",
         .architecture = "GraniteMoeForCausalLM",
-        .mlp_bias = SP_BIAS_NEVER,
-        SP_EXPERT_SIZES(8, 2, 0, 0, 0),
-        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
+        MOE_LAYERS,
         .reads = {.multipliers = true, .experts = true},
         .aliases = {expert_aliases, swa_expert_aliases},
-        .gguf = {.archs = {{.name = "granitemoe"}},
-                 .members = granite_members,
-                 .permuted = SP_GGUF_PERMUTED,
-                 .sizes_per_layer = true},
+        .gguf = {.archs = {{.name = "granitemoe"}}, GRANITE_GGUF},
     },
     {
         .name = "granitemoeshared",
         .architecture = "GraniteMoeSharedForCausalLM",
-        .mlp_bias = SP_BIAS_NEVER,
+        MOE_LAYERS,
         .expert_keys = {.parallel_width = "shared_intermediate_size"},
-        SP_EXPERT_SIZES(8, 2, 0, 0, 0),
-        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.multipliers = true, .experts = true},
         .aliases = {expert_aliases, swa_expert_aliases, shared_mlp_aliases},
         .gguf = {.archs = {{.name = "granitemoe", .with = "expert_shared_feed_forward_length"}},
-                 .members = granite_members,
-                 .permuted = SP_GGUF_PERMUTED,
-                 .sizes_per_layer = true},
+                 GRANITE_GGUF},
     },
     {
         .name = "granitemoe_swa",
         .architecture = "GraniteMoeSWAForCausalLM",
-        .windows = SP_WINDOWS_SKIP_FIRST_OF_4,
-        .window = 128,
-        .needs_window = true,
-        .mlp_bias = SP_BIAS_NEVER,
-        .sinks = true,
+        MOE_LAYERS,
+        SWA_LAYERS,
         .expert_keys = {.parallel_width = "shared_intermediate_size"},
-        SP_EXPERT_SIZES(8, 2, 0, 0, 0),
-        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.layer_types = true, .multipliers = true, .experts = true, .layer_thetas = true},
         .aliases = {swa_expert_aliases, shared_mlp_aliases},
-        .gguf = {.archs = {{.name = "granite_swa", .with = "expert_count"}},
-                 .members = swa_members,
-                 .names = swa_names,
-                 .permuted = SP_GGUF_PERMUTED},
+        .gguf = {.archs = {{.name = "granite_swa", .with = "expert_count"}}, SWA_GGUF},
     },
     {
         .name = "granitemoehybrid",

@@ -23,26 +23,22 @@ static const struct sp_gguf_member moe_members[] = {
     {0},
 };
 
+#define HUNYUAN_LAYERS                                                                             \
+    .sizes = {290943, 4096, 11008, 32, 32, 0, 0, 2048, 0}, .norm_eps = 1e-5,                       \
+    .qk_norm = SP_QK_ROTATED, .rope_alpha = true, .mlp_bias = SP_BIAS_NEVER
+
 const struct sp_family sp_families_hunyuan[] = {
     {
         .name = "hunyuan_v1_dense",
         .architecture = "HunYuanDenseV1ForCausalLM",
-        .sizes = {290943, 4096, 11008, 32, 32, 0, 0, 2048, 0},
-        .norm_eps = 1e-5,
-        .qk_norm = SP_QK_ROTATED,
-        .rope_alpha = true,
-        .mlp_bias = SP_BIAS_NEVER,
+        HUNYUAN_LAYERS,
         .aliases = {hunyuan_aliases},
         .gguf = {.archs = {{.name = "hunyuan-dense"}}},
     },
     {
         .name = "hunyuan_v1_moe",
         .architecture = "HunYuanMoEV1ForCausalLM",
-        .sizes = {290943, 4096, 11008, 32, 32, 0, 0, 2048, 0},
-        .norm_eps = 1e-5,
-        .qk_norm = SP_QK_ROTATED,
-        .rope_alpha = true,
-        .mlp_bias = SP_BIAS_NEVER,
+        HUNYUAN_LAYERS,
         .expert_keys = {.used = "moe_topk", .width = "intermediate_size"},
         SP_EXPERT_SIZES(1, 1, 0, 0, 0),
         .parallel_ffn = true,
@@ -72,7 +68,6 @@ const struct sp_family sp_families_hunyuan[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true, .routed_scale = true},
         .aliases = {hy_v3_aliases, sp_aliases_experts},
-        .prediction_head = true,
         .prediction_layer = true,
         .prediction_normed = true,
         .prediction_names = sp_aliases_next_final,

@@ -9,15 +9,13 @@
 #include <string.h>
 
 static const struct sp_latent_family latent_deepseek_v32 = {
-    .defaults =
-        {.kv_rank = 512, .q_rank = 1536, .nope_dim = 128, .value_dim = 128, .rows_paired = true},
+    .defaults = {SP_LATENT(512, 1536, 128, 128), .rows_paired = true},
     .index = {.top_k = 2048, .n_heads = 64, .head_dim = 128},
     .always_interleaved = true,
 };
 
 static const struct sp_latent_family latent_glm_dsa = {
-    .defaults =
-        {.kv_rank = 512, .q_rank = 2048, .nope_dim = 192, .value_dim = 256, .rows_paired = true},
+    .defaults = {SP_LATENT(512, 2048, 192, 256), .rows_paired = true},
     .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rows_paired = true},
     .always_interleaved = true,
     .index_shared = true,
@@ -26,12 +24,7 @@ static const struct sp_latent_family latent_glm_dsa = {
 /* ---- A.X K2 ---- */
 
 static const struct sp_latent_family latent_axk2 = {
-    .defaults = {.kv_rank = 128,
-                 .q_rank = 384,
-                 .nope_dim = 64,
-                 .value_dim = 64,
-                 .rows_paired = true,
-                 .gated = true},
+    .defaults = {SP_LATENT(128, 384, 64, 64), .rows_paired = true, .gated = true},
     .index = {.top_k = 2048, .n_heads = 16, .head_dim = 128},
     .always_interleaved = true,
 };
@@ -85,18 +78,16 @@ static const struct sp_alias axk2_aliases[] = {
     {0},
 };
 
-static enum sp_status read_axk2(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_axk2(struct sp_config *c, const struct sp_config_text *t)
 {
-    (void)sizes;
     c->norm_gate_rank = 16;
-    return sp_text_unsigned(t, "gated_norm_rank", 1, SP_CAP_WIDTH, &c->norm_gate_rank, err);
+    return sp_text_unsigned(t, "gated_norm_rank", 1, SP_CAP_WIDTH, &c->norm_gate_rank);
 }
 
 /* ---- HY 4 ---- */
 
 static const struct sp_latent_family latent_hy_v4 = {
-    .defaults = {.kv_rank = 512, .q_rank = 1024, .nope_dim = 192, .value_dim = 256},
+    .defaults = {SP_LATENT(512, 1024, 192, 256)},
     .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rotates_last = true},
     .index_shared = true,
 };
@@ -111,25 +102,22 @@ static const struct sp_alias hy_v4_aliases[] = {
     {"mlp_streams.*", "hc_mlp_layer.*", NULL, 0},
     {"self_attn.sinks", "self_attn.learnable_sink_param", NULL, 0},
     {"self_attn.gate_proj.weight", "self_attn.linear_gate.weight", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
     {0},
 };
 
-static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_text *t,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_text *t)
 {
     double limit = 0;
     enum sp_status st;
 
-    (void)sizes;
     c->hyper =
         (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6, .out_eps = 1e-6};
-    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
-        (st = sp_text_double(t, "hc_magnitude", 1e-6, 1e6, &c->hyper.strength, err)) ||
-        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
-        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)))
+    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
+        (st = sp_text_double(t, "hc_magnitude", 1e-6, 1e6, &c->hyper.strength)) ||
+        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps)) ||
+        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit)))
         return st;
     c->hyper.out_eps = c->hyper.eps;
     c->index.norm_eps = c->norm_eps;
@@ -140,17 +128,10 @@ static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_tex
     return SP_OK;
 }
 
-static const char *const hy_v4_own_keys[] = {"swiglu_limit", NULL};
-
 /* ---- dots 3 ---- */
 
 static const struct sp_latent_family latent_dots3 = {
-    .defaults = {.kv_rank = 512,
-                 .q_rank = 1024,
-                 .nope_dim = 128,
-                 .value_dim = 128,
-                 .rows_paired = true,
-                 .key_norm = true},
+    .defaults = {SP_LATENT(512, 1024, 128, 128), .rows_paired = true, .key_norm = true},
     .index = {.top_k = 2048, .n_heads = 64, .head_dim = 128, .rows_paired = true},
     .always_interleaved = true,
     .partial_of_head = true,
@@ -184,7 +165,7 @@ static const struct {
 };
 
 static enum sp_status read_window_sizes(unsigned sizes[N_SIZES], const struct sp_config_text *t,
-                                        unsigned layer, struct sp_err *err)
+                                        unsigned layer)
 {
     const struct sp_json *entries = sp_text_get(t, "per_layer_config"), *entry;
     char number[16];
@@ -197,8 +178,8 @@ static enum sp_status read_window_sizes(unsigned sizes[N_SIZES], const struct sp
         enum sp_status st;
         if (entries == NULL) sizes[i] = window_sizes[i].standard;
         n_read += sp_json_has(entry, inner);
-        st = entries ? sp_object_unsigned(entry, inner, 1, SP_CAP_WIDTH, &sizes[i], err)
-                     : sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &sizes[i], err);
+        st = entries ? sp_object_unsigned(entry, inner, 1, SP_CAP_WIDTH, &sizes[i], t->err)
+                     : sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &sizes[i]);
         if (st) return st;
     }
     if (sizes[ROPE] == 0 && sizes[HEAD_DIM] > sizes[NOPE])
@@ -207,8 +188,7 @@ static enum sp_status read_window_sizes(unsigned sizes[N_SIZES], const struct sp
         sizes[KV_HEADS] == sizes[HEADS] && sizes[HEADS] <= SP_CAP_HEADS && sizes[ROPE] &&
         sizes[ROPE] % 2 == 0 && sizes[HEAD_DIM] == sizes[NOPE] + sizes[ROPE])
         return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "the sizes of layer %u are not supported for %s", layer,
-                   t->family->name);
+    return SP_REFUSED(t, "the sizes of layer %u are not supported for %s", layer, t->family->name);
 }
 
 static void set_latents(struct sp_latent_config *l, const struct sp_config *c,
@@ -225,29 +205,27 @@ static void set_latents(struct sp_latent_config *l, const struct sp_config *c,
     l->kv_scale = sqrt((double)c->n_hidden / l->kv_rank);
 }
 
-static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_text *t,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *entries = sp_text_get(t, "per_layer_config");
     const struct sp_json *rope = sp_text_get(t, "rope_parameters");
-    unsigned all[N_SIZES] = {sizes->n_heads,     sizes->n_kv_heads,  256,
-                             c->latent.q_rank,   c->latent.kv_rank,  c->latent.nope_dim,
+    unsigned all[N_SIZES] = {t->sizes->n_heads,  t->sizes->n_kv_heads, 256,
+                             c->latent.q_rank,   c->latent.kv_rank,    c->latent.nope_dim,
                              c->latent.rope_dim, c->latent.value_dim};
     unsigned own[N_SIZES], before[N_SIZES], n_windows = 0;
     enum sp_status st;
 
-    if ((st = sp_text_need(t, "use_dsa", err)) ||
-        (st = sp_text_need(t, "use_sliding_window", err)) ||
-        (st = sp_text_unsigned(t, "head_dim", 1, SP_CAP_WIDTH, &all[HEAD_DIM], err)))
+    if ((st = sp_text_need(t, "use_dsa")) || (st = sp_text_need(t, "use_sliding_window")) ||
+        (st = sp_text_unsigned(t, "head_dim", 1, SP_CAP_WIDTH, &all[HEAD_DIM])))
         return st;
     set_latents(&c->latent, c, all);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         if (l->window == 0) continue;
         memcpy(own, all, sizeof own);
-        if ((st = read_window_sizes(own, t, i, err))) return st;
+        if ((st = read_window_sizes(own, t, i))) return st;
         if (n_windows++ && memcmp(own, before, sizeof own) != 0)
-            return sp_fail(err, SP_E_UNSUPPORTED, "layers with a window differ in their sizes");
+            return SP_REFUSED(t, "layers with a window differ in their sizes");
         memcpy(before, own, sizeof own);
         c->other_latent = c->latent;
         set_latents(&c->other_latent, c, own);
@@ -256,33 +234,24 @@ static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_tex
         l->other_latent = l->unindexed = true;
         c->ropes[1].n_rot = own[ROPE];
     }
-    if (entries && sp_json_len(entries) != n_windows) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "per_layer_config of layers without a window is not supported");
-    }
+    if (entries && sp_json_len(entries) != n_windows)
+        return SP_REFUSED(t, "per_layer_config of layers without a window is not supported");
     if (c->ropes[1].kind == SP_ROPE_DEFAULT && sp_json_len(sp_text_get(t, "rope_scaling")) == 0 &&
         (sp_json_len(rope) == 0 || sp_json_get(rope, "sliding_attention")))
         return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "one rotation of all layers, or a scaled one, is not supported for %s",
-                   t->family->name);
+    return SP_REFUSED(t, "one rotation of all layers, or a scaled one, is not supported for %s",
+                      t->family->name);
 }
-
-static const char *const dots3_own_keys[] = {"per_layer_config", NULL};
 
 const struct sp_family sp_families_indexed[] = {
     {
         .name = "deepseek_v32",
         .architecture = "DeepseekV32ForCausalLM",
         .sizes = {129280, 7168, 18432, 61, 128, 128, 64, 163840, 0},
-        .latent = &latent_deepseek_v32,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_V3_LAYERS(latent_deepseek_v32),
         SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 8, .n_groups_used = 4, .scale = 2.5},
-        .reads = {SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .prediction_head = true,
         .prediction_layer = true,
     },
     {
@@ -290,27 +259,20 @@ const struct sp_family sp_families_indexed[] = {
         .architecture = "GlmMoeDsaForCausalLM",
         .sizes = {154880, 6144, 12288, 78, 64, 64, 64, 202752, 0},
         .norm_eps = 1e-5,
-        .latent = &latent_glm_dsa,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_V3_LAYERS(latent_glm_dsa),
         SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
-        .reads = {SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
-        .prediction_head = true,
         .prediction_layer = true,
     },
     {
         .name = "axk2",
         .architecture = "AXK2ForCausalLM",
         .sizes = {163840, 2048, 5120, 48, 32, 32, 32, 131072, 0},
-        .latent = &latent_axk2,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_V3_LAYERS(latent_axk2),
         SP_EXPERT_SIZES(128, 8, 512, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .groups_zeroed = true,
                     .scale = 2.5},
-        .reads = {SP_V3_READS},
         .read_own = read_axk2,
         .aliases = {axk2_aliases, sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
     },
@@ -319,18 +281,14 @@ const struct sp_family sp_families_indexed[] = {
         .architecture = "HYV4ForCausalLM",
         .sizes = {129024, 5120, 13312, 64, 64, 64, 64, 262144, 0},
         .norm_eps = 1e-5,
-        .latent = &latent_hy_v4,
-        .mlp_bias = SP_BIAS_NEVER,
-        .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"},
+        SP_V3_LAYERS(latent_hy_v4),
         SP_EXPERT_SIZES(256, 8, 2048, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.827},
         .sinks = true,
-        .reads = {SP_V3_READS},
         .read_own = read_hy_v4,
-        .own_keys = hy_v4_own_keys,
+        .own_keys = "swiglu_limit",
         .aliases = {hy_v4_aliases, sp_aliases_experts, sp_aliases_shared_experts,
                     sp_aliases_latent},
-        .prediction_head = true,
         .prediction_path = "mtp_layers.0.",
         .prediction_normed = true,
         .prediction_names = sp_aliases_next_final,
@@ -358,7 +316,7 @@ const struct sp_family sp_families_indexed[] = {
         .reads = {.layer_types = true, SP_V3_READS},
         .key_names = dots3_keys,
         .read_own = read_dots3,
-        .own_keys = dots3_own_keys,
+        .own_keys = "per_layer_config",
         .aliases = {dots3_aliases, sp_aliases_experts, sp_aliases_shared_experts,
                     sp_aliases_latent},
     },

@@ -22,22 +22,22 @@ struct defaults {
 /* Layers with a window have heads of their own. They are listed by type or by number; by default
  * every sixth layer has none. */
 static enum sp_status read_windows(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct defaults *d, struct sp_err *err)
+                                   const struct defaults *d)
 {
     const struct sp_json *types = sp_text_get(t, "layer_types");
     const struct sp_json *local = sp_text_get(t, "local_layer_ids");
     unsigned window = d->window, heads = d->heads, kv = d->kv, dim = 128;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &window, err)) ||
-        (st = sp_text_unsigned(t, "swa_num_attention_heads", 1, SP_CAP_HEADS, &heads, err)) ||
-        (st = sp_text_unsigned(t, "swa_num_key_value_heads", 1, SP_CAP_HEADS, &kv, err)) ||
-        (st = sp_text_unsigned(t, "swa_head_dim", 2, SP_CAP_WIDTH, &dim, err)))
+    if ((st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &window)) ||
+        (st = sp_text_unsigned(t, "swa_num_attention_heads", 1, SP_CAP_HEADS, &heads)) ||
+        (st = sp_text_unsigned(t, "swa_num_key_value_heads", 1, SP_CAP_HEADS, &kv)) ||
+        (st = sp_text_unsigned(t, "swa_head_dim", 2, SP_CAP_WIDTH, &dim)))
         return st;
     if (heads % kv != 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "swa_num_attention_heads %u is not a multiple of swa_num_key_value_heads %u",
-                       heads, kv);
+        return SP_INVALID(
+            t, "swa_num_attention_heads %u is not a multiple of swa_num_key_value_heads %u", heads,
+            kv);
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -60,23 +60,21 @@ static enum sp_status read_windows(struct sp_config *c, const struct sp_config_t
 
 /* With dense_intermediate_size, intermediate_size is the width of an expert. Shared experts become
  * experts that every row has. */
-static enum sp_status read_experts(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_experts(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned dense = 0;
     bool weighed = true;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "dense_intermediate_size", 1, SP_CAP_WIDTH, &dense, err)) ||
-        (st = sp_text_bool(t, "shared_expert_sink", &weighed, err)))
+    if ((st = sp_text_unsigned(t, "dense_intermediate_size", 1, SP_CAP_WIDTH, &dense)) ||
+        (st = sp_text_bool(t, "shared_expert_sink", &weighed)))
         return st;
-    if (!weighed)
-        return sp_fail(err, SP_E_UNSUPPORTED, "shared_expert_sink false is not supported");
+    if (!weighed) return SP_REFUSED(t, "shared_expert_sink false is not supported");
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         unsigned n = l->n_shared_ffn / l->n_ffn;
 
-        if (dense) l->n_ffn = l->n_experts ? sizes->n_ffn : dense;
+        if (dense) l->n_ffn = l->n_experts ? t->sizes->n_ffn : dense;
         l->n_shared_ffn = 0;
         if (l->n_experts == 0) continue;
         c->routing.n_always = n;
@@ -88,7 +86,7 @@ static enum sp_status read_experts(struct sp_config *c, const struct sp_config_t
 
 /* What both have. */
 static enum sp_status read_common(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct defaults *d, struct sp_err *err)
+                                  const struct defaults *d)
 {
     unsigned from = d->floor, n_outputs = d->outputs ? d->outputs : c->n_vocab;
     double growth = 0.1;
@@ -98,13 +96,13 @@ static enum sp_status read_common(struct sp_config *c, const struct sp_config_te
     c->n_residual_taps = 4;
     c->rel_dim = 16;
     c->rel_extent = 1024;
-    if ((st = read_windows(c, t, d, err)) ||
-        (st = sp_text_unsigned(t, "conv_kernel_size", 1, 64, &c->n_residual_taps, err)) ||
-        (st = sp_text_unsigned(t, "d_rel", 1, SP_CAP_WIDTH, &c->rel_dim, err)) ||
-        (st = sp_text_unsigned(t, "rel_extent", 1, SP_CAP_WIDTH, &c->rel_extent, err)) ||
-        (st = sp_text_unsigned(t, "log_scaling_n_floor", 1, SP_CAP_POSITIONS, &from, err)) ||
-        (st = sp_text_double(t, "log_scaling_alpha", 0, 1e3, &growth, err)) ||
-        (st = sp_text_unsigned(t, "unpadded_vocab_size", 1, SP_CAP_VOCAB, &n_outputs, err)))
+    if ((st = read_windows(c, t, d)) ||
+        (st = sp_text_unsigned(t, "conv_kernel_size", 1, 64, &c->n_residual_taps)) ||
+        (st = sp_text_unsigned(t, "d_rel", 1, SP_CAP_WIDTH, &c->rel_dim)) ||
+        (st = sp_text_unsigned(t, "rel_extent", 1, SP_CAP_WIDTH, &c->rel_extent)) ||
+        (st = sp_text_unsigned(t, "log_scaling_n_floor", 1, SP_CAP_POSITIONS, &from)) ||
+        (st = sp_text_double(t, "log_scaling_alpha", 0, 1e3, &growth)) ||
+        (st = sp_text_unsigned(t, "unpadded_vocab_size", 1, SP_CAP_VOCAB, &n_outputs)))
         return st;
     if (n_outputs < c->n_vocab) c->n_vocab = n_outputs;
     c->query_growth = (struct sp_query_growth){
@@ -112,22 +110,21 @@ static enum sp_status read_common(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct defaults defaults = {512, 64, 16, 0, 0};
     double width = 24;
     enum sp_status st;
 
-    if ((st = read_common(c, t, &defaults, err)) || (st = read_experts(c, t, sizes, err)) ||
-        (st = sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width, err)))
+    if ((st = read_common(c, t, &defaults)) || (st = read_experts(c, t)) ||
+        (st = sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width)))
         return st;
     c->logit_scale = 1 / width;
     return SP_OK;
 }
 
 static enum sp_status read_second(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct defaults *d, struct sp_err *err)
+                                  const struct defaults *d)
 {
     const char *score = "sigmoid";
     unsigned n_block = 6;
@@ -139,17 +136,16 @@ static enum sp_status read_second(struct sp_config *c, const struct sp_config_te
     c->rel_clip = 8;
     c->softcaps[0] = 4;
     c->softcaps[1] = 25;
-    if ((st = read_common(c, t, d, err)) ||
-        (st = sp_text_double(t, "qk_l2_clip_threshold", 1e-6, 1e6, &c->qk_clip, err)) ||
-        (st = sp_text_double(t, "rel_l2_clip_threshold", 1e-6, 1e6, &c->rel_clip, err)) ||
-        (st = sp_text_double(t, "mlp_gate_softcap", 1e-3, 1e6, &c->softcaps[0], err)) ||
-        (st = sp_text_double(t, "mlp_up_softcap", 1e-3, 1e6, &c->softcaps[1], err)) ||
-        (st =
-             sp_text_unsigned(t, "n_layers_per_attn_res_block", 1, SP_CAP_LAYERS, &n_block, err)) ||
-        (st = sp_text_string(t, "scoring_func", &score, err)))
+    if ((st = read_common(c, t, d)) ||
+        (st = sp_text_double(t, "qk_l2_clip_threshold", 1e-6, 1e6, &c->qk_clip)) ||
+        (st = sp_text_double(t, "rel_l2_clip_threshold", 1e-6, 1e6, &c->rel_clip)) ||
+        (st = sp_text_double(t, "mlp_gate_softcap", 1e-3, 1e6, &c->softcaps[0])) ||
+        (st = sp_text_double(t, "mlp_up_softcap", 1e-3, 1e6, &c->softcaps[1])) ||
+        (st = sp_text_unsigned(t, "n_layers_per_attn_res_block", 1, SP_CAP_LAYERS, &n_block)) ||
+        (st = sp_text_string(t, "scoring_func", &score)))
         return st;
     if (strcmp(score, "sigmoid") != 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "scoring_func \"%s\" is not supported", score);
+        return SP_REFUSED(t, "scoring_func \"%s\" is not supported", score);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         l->score_scale = sqrt(l->score_scale);
@@ -159,44 +155,40 @@ static enum sp_status read_second(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_text *t,
-                                    const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct defaults defaults = {1024, 48, 8, 128000, 200058};
 
-    (void)sizes;
-    return read_second(c, t, &defaults, err);
+    return read_second(c, t, &defaults);
 }
 
 /* Some of its blocks of layers run several times. */
-static enum sp_status read_looped(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_looped(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct defaults defaults = {1024, 24, 8, 8192, 200058};
     const struct sp_json *object = sp_text_get(t, "loop_config");
     unsigned first = 6, end = 18, n_runs = 3, rank = 64, most = SP_CAP_LAYERS;
     enum sp_status st;
 
-    (void)sizes;
-    if ((st = read_second(c, t, &defaults, err)) ||
-        (st = sp_text_unsigned(t, "loop_layer_index_start", 1, most, &first, err)) ||
-        (st = sp_text_unsigned(t, "loop_layer_index_end", 1, most, &end, err)) ||
-        (st = sp_text_unsigned(t, "loop_num_passes", 1, 64, &n_runs, err)) ||
-        (st = sp_text_unsigned(t, "loop_gate_rank", 1, SP_CAP_WIDTH, &rank, err)) ||
-        (st = sp_object_unsigned(object, "core_start", 1, most, &first, err)) ||
-        (st = sp_object_unsigned(object, "core_end", 1, most, &end, err)) ||
-        (st = sp_object_unsigned(object, "num_passes", 1, 64, &n_runs, err)) ||
-        (st = sp_object_unsigned(object, "gate_rank", 1, SP_CAP_WIDTH, &rank, err)))
+    if ((st = read_second(c, t, &defaults)) ||
+        (st = sp_text_unsigned(t, "loop_layer_index_start", 1, most, &first)) ||
+        (st = sp_text_unsigned(t, "loop_layer_index_end", 1, most, &end)) ||
+        (st = sp_text_unsigned(t, "loop_num_passes", 1, 64, &n_runs)) ||
+        (st = sp_text_unsigned(t, "loop_gate_rank", 1, SP_CAP_WIDTH, &rank)) ||
+        (st = sp_object_unsigned(object, "core_start", 1, most, &first, t->err)) ||
+        (st = sp_object_unsigned(object, "core_end", 1, most, &end, t->err)) ||
+        (st = sp_object_unsigned(object, "num_passes", 1, 64, &n_runs, t->err)) ||
+        (st = sp_object_unsigned(object, "gate_rank", 1, SP_CAP_WIDTH, &rank, t->err)))
         return st;
     if (first >= end || end > c->n_layers || !c->layers[first].begins_block ||
         (end < c->n_layers && !c->layers[end].begins_block)) {
-        return sp_fail(err, SP_E_INPUT, "layers %u to %u, which repeat, are no blocks of %u", first,
-                       end, c->n_layers);
+        return SP_INVALID(t, "layers %u to %u, which repeat, are no blocks of %u", first, end,
+                          c->n_layers);
     }
     c->first_looped = first;
     c->n_looped = end - first;
     c->message_rank = rank;
-    if ((st = sp_config_repeat_layers(c, first, end - first, n_runs, err))) return st;
+    if ((st = sp_config_repeat_layers(c, first, end - first, n_runs, t->err))) return st;
     for (unsigned i = 1; i < n_runs; i++)
         c->layers[first + i * c->n_looped].restarts = true;
     return SP_OK;
@@ -276,8 +268,7 @@ static const struct sp_alias inkling_aliases[] = {
     {"mlp.up_proj.weight", NULL, NULL, 0},
     {"mlp.down_proj.weight", NULL, NULL, 0},
     {"mlp.router.correction", "mlp.gate.e_score_correction_bias", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", layout_experts, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", layout_experts),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", layout_experts, 0},
     {0},
 };
@@ -312,13 +303,11 @@ static const struct sp_alias published_aliases[] = {
     {"self_attn.*", "attn.*", NULL, 0},
     {"attn_sconv.conv1d.weight", "attn_sconv.weight", NULL, 0},
     {"mlp_sconv.conv1d.weight", "mlp_sconv.weight", NULL, 0},
-    {"mlp.gate_proj.weight", "mlp.w13_dn.weight", sp_layout_alternating_rows, 0},
-    {"mlp.up_proj.weight", "mlp.w13_dn.weight", sp_layout_alternating_rows, 1},
+    SP_ALIAS_GATE_UP("mlp", "mlp.w13_dn.weight", sp_layout_alternating_rows),
     {"mlp.down_proj.weight", "mlp.w2_md.weight", NULL, 0},
     {"mlp.router.correction", "mlp.gate.bias", NULL, 0},
     {"mlp.router.*", "mlp.gate.*", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.w13_weight", layout_experts, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.w13_weight", layout_experts, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.w13_weight", layout_experts),
     {"mlp.experts.down_proj.weight", "mlp.experts.w2_weight", layout_experts, 0},
     {0},
 };

@@ -13,8 +13,7 @@ static const struct sp_delta_family delta_kimi = {
     .object = "linear_attn_config",
 };
 
-static const struct sp_latent_family latent_kimi = {
-    .defaults = {.kv_rank = 512, .nope_dim = 128, .value_dim = 128}};
+static const struct sp_latent_family latent_kimi = {.defaults = {SP_LATENT(512, 0, 128, 128)}};
 
 /* [1, 1, heads, 1] */
 static enum sp_status layout_rates(const struct sp_alias_source *s)
@@ -43,7 +42,7 @@ static const struct sp_alias kimi_delta_aliases[] = {
 static const struct sp_alias kimi_expert_aliases[] = {
     {"mlp.router.weight", "block_sparse_moe.gate.weight", NULL, 0},
     {"mlp.router.correction", "block_sparse_moe.gate.e_score_correction_bias", NULL, 0},
-    SP_ALIAS_EXPERTS("block_sparse_moe.experts.%u"),
+    SP_ALIAS_W123("mlp.experts", "block_sparse_moe.experts.%u", sp_layout_each_expert),
     {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
     {"mlp.*", "block_sparse_moe.*", NULL, 0},
     {"mlp.*", NULL, NULL, 0},
@@ -61,12 +60,10 @@ static const struct sp_key_name kimi_keys[] = {
     {0},
 };
 
-static enum sp_status read_kimi(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_kimi(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)c;
-    (void)sizes;
-    return sp_text_need(t, "mla_use_nope", err);
+    return sp_text_need(t, "mla_use_nope");
 }
 
 /* ---- Ling 3.0 ---- */
@@ -77,8 +74,9 @@ static const struct sp_delta_family delta_bailing = {
 };
 
 static const struct sp_latent_family latent_bailing = {
-    .defaults = {.kv_rank = 512, .nope_dim = 128, .value_dim = 128, .rows_paired = true},
-    .always_interleaved = true};
+    .defaults = {SP_LATENT(512, 0, 128, 128), .rows_paired = true},
+    .always_interleaved = true,
+};
 
 static const struct sp_alias bailing_aliases[] = {
     {"embed_tokens.weight", "word_embeddings.weight", NULL, 0},
@@ -117,16 +115,14 @@ static const struct sp_key_name bailing_keys[] = {
     {0},
 };
 
-static enum sp_status read_bailing(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_bailing(struct sp_config *c, const struct sp_config_text *t)
 {
     bool safe = true;
     double floor = -5;
     enum sp_status st;
 
-    (void)sizes;
-    if ((st = sp_text_bool(t, "kda_safe_gate", &safe, err))) return st;
-    if ((st = sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor, err))) return st;
+    if ((st = sp_text_bool(t, "kda_safe_gate", &safe))) return st;
+    if ((st = sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor))) return st;
     c->delta.decay_floor = safe ? floor : 0;
     return SP_OK;
 }
@@ -141,7 +137,7 @@ static const struct sp_delta_family delta_glm5 = {
 };
 
 static const struct sp_latent_family latent_glm5 = {
-    .defaults = {.kv_rank = 512, .q_rank = 1536, .nope_dim = 256, .value_dim = 256},
+    .defaults = {SP_LATENT(512, 1536, 256, 256)},
     .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .pool = 16},
     .index_shared = true,
     .ropeless = true,
@@ -156,31 +152,27 @@ static const struct sp_alias glm5_aliases[] = {
     {0},
 };
 
-static enum sp_status read_glm5(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_glm5(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *object = sp_text_get(t, "linear_attn_config");
     double limit = 10, floor = -5;
     enum sp_status st;
 
-    (void)sizes;
     c->hyper = (struct sp_hyper_config){
         .n_streams = 4, .strength = 2, .eps = 1e-6, .n_balance = 20, .mean = true};
-    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
-        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance, err)) ||
-        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps, err)) ||
-        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit, err)) ||
-        (st = sp_text_double(t, "linear_lower_bound", -1e3, -1e-6, &floor, err)) ||
-        (st = sp_json_get_double(object, "gate_lower_bound", -1e3, -1e-6, &floor, err)) ||
-        (st = sp_text_need(t, "index_kpool_always_select_tail", err)))
+    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
+        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance)) ||
+        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps)) ||
+        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit)) ||
+        (st = sp_text_double(t, "linear_lower_bound", -1e3, -1e-6, &floor)) ||
+        (st = sp_json_get_double(object, "gate_lower_bound", -1e3, -1e-6, &floor, t->err)) ||
+        (st = sp_text_need(t, "index_kpool_always_select_tail")))
         return st;
     c->delta.decay_floor = floor;
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].limits[0] = c->layers[i].limits[1] = limit;
     return SP_OK;
 }
-
-static const char *const glm5_own_keys[] = {"swiglu_limit", NULL};
 
 const struct sp_family sp_families_kimi[] = {
     {
@@ -222,7 +214,6 @@ const struct sp_family sp_families_kimi[] = {
         .key_names = bailing_keys,
         .read_own = read_bailing,
         .aliases = {bailing_aliases, sp_aliases_experts, sp_aliases_shared_experts},
-        .prediction_head = true,
         .prediction_layer = true,
         .prediction_normed = true,
         .prediction_names = sp_aliases_next_final,
@@ -242,10 +233,9 @@ const struct sp_family sp_families_kimi[] = {
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
         .reads = {.layer_types = true, SP_V3_READS},
         .read_own = read_glm5,
-        .own_keys = glm5_own_keys,
+        .own_keys = "swiglu_limit",
         .aliases = {glm5_aliases, kimi_delta_aliases, sp_aliases_experts, sp_aliases_shared_experts,
                     sp_aliases_latent},
-        .prediction_head = true,
         .prediction_layer = true,
         .prediction_normed = true,
     },

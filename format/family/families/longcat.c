@@ -6,12 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 
-static const struct sp_latent_family latent_longcat = {.defaults = {.kv_rank = 512,
-                                                                    .q_rank = 1536,
-                                                                    .nope_dim = 128,
-                                                                    .value_dim = 128,
-                                                                    .rows_paired = true},
-                                                       .always_interleaved = true};
+static const struct sp_latent_family latent_longcat = {
+    .defaults = {SP_LATENT(512, 1536, 128, 128), .rows_paired = true},
+    .always_interleaved = true,
+};
 
 static const struct sp_alias longcat_aliases[] = {
     {"self_attn.k_b_proj.weight", "self_attn.#.kv_b_proj.weight", sp_layout_latent_keys, 0},
@@ -24,9 +22,7 @@ static const struct sp_alias longcat_aliases[] = {
     {"mlp.router.weight", "mlp.router.classifier.weight", NULL, 0},
     {"mlp.router.correction", "mlp.router.e_score_correction_bias", NULL, 0},
     {"mlp.shared_expert.*", "mlps.#.*", NULL, 0},
-    {"mlp.gate_proj.weight", "mlps.#.gate_proj.weight", NULL, 0},
-    {"mlp.up_proj.weight", "mlps.#.up_proj.weight", NULL, 0},
-    {"mlp.down_proj.weight", "mlps.#.down_proj.weight", NULL, 0},
+    SP_ALIAS_MLP("mlp", "mlps.#", NULL),
     {0},
 };
 
@@ -37,19 +33,18 @@ static const struct sp_key_name longcat_keys[] = {
     {0},
 };
 
-static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_text *t)
 {
     if (c->latent.q_rank == 0)
-        return sp_fail(err, SP_E_INPUT, "q_lora_rank is missing, which %s needs", t->family->name);
-    c->latent.q_scale = sqrt((double)sizes->n_hidden / c->latent.q_rank);
-    c->latent.kv_scale = sqrt((double)sizes->n_hidden / c->latent.kv_rank);
+        return SP_INVALID(t, "q_lora_rank is missing, which %s needs", t->family->name);
+    c->latent.q_scale = sqrt((double)t->sizes->n_hidden / c->latent.q_rank);
+    c->latent.kv_scale = sqrt((double)t->sizes->n_hidden / c->latent.kv_rank);
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].defers_experts = c->layers[i].n_experts != 0;
     c->routing.n_zero = 256;
     if (sp_text_has(t, "zero_expert_num") && sp_text_get(t, "zero_expert_num") == NULL)
         c->routing.n_zero = 0;
-    return sp_text_unsigned(t, "zero_expert_num", 0, SP_CAP_EXPERTS, &c->routing.n_zero, err);
+    return sp_text_unsigned(t, "zero_expert_num", 0, SP_CAP_EXPERTS, &c->routing.n_zero);
 }
 
 static unsigned name_longcat_layer(char *out, size_t size, const struct sp_config *config,

@@ -11,29 +11,28 @@
 /* Two stacks of layers, L and H, each of which reads the sum of both their outputs: L runs L_cycles
  * times, then H once, and all that H_cycles times. The output of H begins as the embedding, that of
  * L as z_L_init. */
-static enum sp_status read_hrm(struct sp_config *c, const struct sp_config_text *t,
-                               const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_hrm(struct sp_config *c, const struct sp_config_text *t)
 {
-    unsigned n = sizes->n_layers, n_low = 3, n_high = 2;
+    unsigned n = t->sizes->n_layers, n_low = 3, n_high = 2;
     double spread = 0.02;
     bool prefix = true;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "num_layers_per_stack", 1, n, &n, err)) ||
-        (st = sp_text_unsigned(t, "L_cycles", 1, 64, &n_low, err)) ||
-        (st = sp_text_unsigned(t, "H_cycles", 1, 64, &n_high, err)) ||
-        (st = sp_text_double(t, "initializer_range", 1e-6, 1, &spread, err)) ||
-        (st = sp_text_bool(t, "prefix_lm", &prefix, err)))
+    if ((st = sp_text_unsigned(t, "num_layers_per_stack", 1, n, &n)) ||
+        (st = sp_text_unsigned(t, "L_cycles", 1, 64, &n_low)) ||
+        (st = sp_text_unsigned(t, "H_cycles", 1, 64, &n_high)) ||
+        (st = sp_text_double(t, "initializer_range", 1e-6, 1, &spread)) ||
+        (st = sp_text_bool(t, "prefix_lm", &prefix)))
         return st;
     c->starts = true;
     c->embedding_scale = 1 / spread;
-    if ((st = sp_text_double(t, "embedding_scale", 1e-6, 1e6, &c->embedding_scale, err))) return st;
+    if ((st = sp_text_double(t, "embedding_scale", 1e-6, 1e6, &c->embedding_scale))) return st;
     c->n_layers = n;
-    if ((st = sp_config_repeat_layers(c, 0, n, 2, err))) return st;
+    if ((st = sp_config_repeat_layers(c, 0, n, 2, t->err))) return st;
     for (unsigned i = n; i < 2 * n; i++)
         c->layers[i].repeats = 0;
-    if ((st = sp_config_repeat_layers(c, 0, n, n_low, err)) ||
-        (st = sp_config_repeat_layers(c, 0, n * (n_low + 1), n_high, err)))
+    if ((st = sp_config_repeat_layers(c, 0, n, n_low, t->err)) ||
+        (st = sp_config_repeat_layers(c, 0, n * (n_low + 1), n_high, t->err)))
         return st;
     for (unsigned i = 0; i < c->n_layers; i += n) {
         unsigned run = i / n % (n_low + 1);
@@ -41,7 +40,7 @@ static enum sp_status read_hrm(struct sp_config *c, const struct sp_config_text 
         if (i && (run == 0 || run == n_low)) c->layers[i].joins |= SP_JOIN_KEEP;
     }
     if (!prefix) return SP_OK;
-    return sp_warn(t->warnings, err,
+    return sp_warn(t->warnings, t->err,
                    "prefix_lm: every token attends to those before it alone, as it does in "
                    "transformers without token_type_ids");
 }
@@ -72,8 +71,7 @@ static const struct sp_alias hrm_aliases[] = {
 /* ---- Dory (nGPT, arXiv 2410.01131) ---- */
 
 /* A config may count attention and MLP as layers of their own. */
-static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned n_first = 8, n_last = 8, n_loop = 0, n_loops = 2, step = 1;
     const char *mode = "per_loop";
@@ -81,21 +79,18 @@ static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text
     const char *second = sp_json_to_string(sp_json_at(sp_text_get(t, "layer_types"), 1), &len);
     enum sp_status st;
 
-    (void)sizes;
     c->unit.init = 0.0177;
     c->unit.rate = 0.05;
-    if ((st = sp_text_double(t, "initializer_range", 1e-6, 1, &c->unit.init, err)) ||
-        (st = sp_text_double(t, "ngpt_alpha_init", 1e-6, 1, &c->unit.rate, err)) ||
-        (st = sp_text_unsigned(t, "n_input_layers", 1, SP_CAP_LAYERS, &n_first, err)) ||
-        (st = sp_text_unsigned(t, "n_output_layers", 0, SP_CAP_LAYERS, &n_last, err)) ||
-        (st = sp_text_unsigned(t, "n_recurrent_layers", 1, SP_CAP_LAYERS, &n_loop, err)) ||
-        (st = sp_text_unsigned(t, "n_recurrent_loops", 1, 64, &n_loops, err)) ||
-        (st = sp_text_string(t, "recurrent_kv_cache_mode", &mode, err)))
+    if ((st = sp_text_double(t, "initializer_range", 1e-6, 1, &c->unit.init)) ||
+        (st = sp_text_double(t, "ngpt_alpha_init", 1e-6, 1, &c->unit.rate)) ||
+        (st = sp_text_unsigned(t, "n_input_layers", 1, SP_CAP_LAYERS, &n_first)) ||
+        (st = sp_text_unsigned(t, "n_output_layers", 0, SP_CAP_LAYERS, &n_last)) ||
+        (st = sp_text_unsigned(t, "n_recurrent_layers", 1, SP_CAP_LAYERS, &n_loop)) ||
+        (st = sp_text_unsigned(t, "n_recurrent_loops", 1, 64, &n_loops)) ||
+        (st = sp_text_string(t, "recurrent_kv_cache_mode", &mode)))
         return st;
-    if (strcmp(mode, "per_loop") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "recurrent_kv_cache_mode \"%s\" is not supported",
-                       mode);
-    }
+    if (strcmp(mode, "per_loop") != 0)
+        return SP_REFUSED(t, "recurrent_kv_cache_mode \"%s\" is not supported", mode);
     if (second && strcmp(second, "mlp") == 0) step = 2;
     c->n_layers /= step;
     n_first /= step;
@@ -103,8 +98,8 @@ static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text
     n_loop = n_loop ? n_loop / step : c->n_layers - n_first - n_last;
     if (n_first == 0 || n_loop == 0 || n_loop > c->n_layers ||
         n_first + n_loop + n_last != c->n_layers) {
-        return sp_fail(err, SP_E_INPUT, "%u layers are not %u, %u and %u", c->n_layers, n_first,
-                       n_loop, n_last);
+        return SP_INVALID(t, "%u layers are not %u, %u and %u", c->n_layers, n_first, n_loop,
+                          n_last);
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -112,7 +107,7 @@ static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text
         l->kv_source = (int)i;
         l->stream_scales[0] = l->stream_scales[1] = 1;
     }
-    if ((st = sp_config_repeat_layers(c, n_first, n_loop, n_loops, err))) return st;
+    if ((st = sp_config_repeat_layers(c, n_first, n_loop, n_loops, t->err))) return st;
     for (unsigned i = 0; i < n_loops; i++) {
         c->layers[n_first + i * n_loop].joins =
             SP_JOIN_NORM | SP_JOIN_ADD | (i ? 0 : SP_JOIN_FIRST);

@@ -26,11 +26,6 @@ static const struct sp_mamba_family jamba = {.rank = "mamba_dt_rank",
                                                           .step_norms = true,
                                                           .step_weights = true}};
 
-static const struct sp_key_name mamba1_keys[] = {
-    {"expand", "mamba_expand"},
-    {0},
-};
-
 static const struct sp_alias mamba1_aliases[] = {
     {"mamba.in_proj_xbc.*", "mixer.in_proj.*", sp_layout_gate_up, 0},
     {"mamba.in_proj_z.*", "mixer.in_proj.*", sp_layout_gate_up, 1},
@@ -44,12 +39,7 @@ static const struct sp_alias jamba_aliases[] = {
     {"mamba.in_proj_xbc.*", "mamba.in_proj.*", sp_layout_gate_up, 0},
     {"mamba.in_proj_z.*", "mamba.in_proj.*", sp_layout_gate_up, 1},
     {"mamba.dt_bias", "mamba.dt_proj.bias", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "feed_forward.experts.%u.gate_proj.weight",
-     sp_layout_each_expert, 0},
-    {"mlp.experts.up_proj.weight", "feed_forward.experts.%u.up_proj.weight", sp_layout_each_expert,
-     0},
-    {"mlp.experts.down_proj.weight", "feed_forward.experts.%u.down_proj.weight",
-     sp_layout_each_expert, 0},
+    SP_ALIAS_MLP("mlp.experts", "feed_forward.experts.%u", sp_layout_each_expert),
     {0},
 };
 
@@ -74,7 +64,8 @@ static const struct sp_gguf_name jamba_names[] = {
 #define MAMBA1_LAYERS                                                                              \
     .sizes = {50280, 768, 0, 32, 1, 1, 64, 1 << 20, 0}, .norm_eps = 1e-5,                          \
     .norm_eps_key = "layer_norm_epsilon", .biases = SP_BIAS_NEVER, .tied = true,                   \
-    .key_names = mamba1_keys, .aliases = {mamba1_aliases, sp_aliases_mixer}, .prefix = "backbone."
+    .key_names = SP_ROWS(sp_key_name, {"expand", "mamba_expand"}),                                 \
+    .aliases = {mamba1_aliases, sp_aliases_mixer}, .prefix = "backbone."
 
 const struct sp_family sp_families_mamba1[] = {
     {

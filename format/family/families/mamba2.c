@@ -16,18 +16,7 @@ static const struct sp_mamba_family mamba_alone = {
     .kernel = "conv_kernel",
     .conv_bias = "use_conv_bias",
     .proj_bias = "use_bias",
-    .defaults = {.n_heads = 128,
-                 .head_dim = 64,
-                 .n_groups = 8,
-                 .state_dim = 128,
-                 .kernel = 4,
-                 .conv_bias = true,
-                 .max_step = INFINITY},
-};
-
-static const struct sp_gguf_member gguf_members[] = {
-    {SP_PUT_MAMBA, "expand", NULL, NULL},
-    {0},
+    .defaults = {SP_MAMBA2_SIZES, .max_step = INFINITY},
 };
 
 /* ---- Zamba2 ---- */
@@ -51,29 +40,25 @@ static const struct sp_mamba_family mamba_zamba2 = {
     .one_limit = true,
 };
 
-static enum sp_status read_zamba2(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_zamba2(struct sp_config *c, const struct sp_config_text *t)
 {
     bool rotates = false, extended = false;
     unsigned n_blocks = 1, used[SP_CAP_LAYERS], n_used = 0;
     enum sp_status st;
 
     c->block_rank = 128;
-    if ((st = sp_text_unsigned(t, "num_mem_blocks", 1, SP_CAP_LAYERS, &n_blocks, err)) ||
-        (st = sp_text_unsigned(t, "adapter_rank", 1, SP_CAP_WIDTH, &c->block_rank, err)) ||
-        (st = sp_text_bool(t, "use_shared_attention_adapter", &c->block_adapts_qkv, err)) ||
-        (st = sp_text_bool(t, "use_mem_rope", &rotates, err)) ||
-        (st = sp_text_bool(t, "use_long_context", &extended, err)))
+    if ((st = sp_text_unsigned(t, "num_mem_blocks", 1, SP_CAP_LAYERS, &n_blocks)) ||
+        (st = sp_text_unsigned(t, "adapter_rank", 1, SP_CAP_WIDTH, &c->block_rank)) ||
+        (st = sp_text_bool(t, "use_shared_attention_adapter", &c->block_adapts_qkv)) ||
+        (st = sp_text_bool(t, "use_mem_rope", &rotates)) ||
+        (st = sp_text_bool(t, "use_long_context", &extended)))
         return st;
-    if (extended) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "use_long_context is not supported for %s",
-                       t->family->name);
+    if (extended) return SP_REFUSED(t, "use_long_context is not supported for %s", t->family->name);
+    if (t->sizes->head_dim * t->sizes->n_heads != 2 * t->sizes->n_hidden) {
+        return SP_INVALID(t, "%u heads of %u dims are not twice hidden_size %u", t->sizes->n_heads,
+                          t->sizes->head_dim, t->sizes->n_hidden);
     }
-    if (sizes->head_dim * sizes->n_heads != 2 * sizes->n_hidden) {
-        return sp_fail(err, SP_E_INPUT, "%u heads of %u dims are not twice hidden_size %u",
-                       sizes->n_heads, sizes->head_dim, sizes->n_hidden);
-    }
-    c->attention_scale = sqrt(2.0 / sizes->head_dim);
+    c->attention_scale = sqrt(2.0 / t->sizes->head_dim);
     c->layers[0].joins = SP_JOIN_FIRST;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -116,8 +101,7 @@ static unsigned name_zamba2_layer(char *out, size_t size, const struct sp_config
 static const struct sp_alias zamba2_aliases[] = {
     {"pair_norm.weight", "input_layernorm.weight", NULL, 0},
     {"block.out_proj.weight", "linear.weight", NULL, 0},
-    {"mlp.gate_proj.weight", "feed_forward.gate_up_proj.weight", sp_layout_gate_up, 0},
-    {"mlp.up_proj.weight", "feed_forward.gate_up_proj.weight", sp_layout_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp", "feed_forward.gate_up_proj.weight", sp_layout_gate_up),
     {"block.mlp.A", MLP_ADAPTER ".0.weight", NULL, 0},
     {"block.gate.B", MLP_ADAPTER ".1.weight", sp_layout_gate_up, 0},
     {"block.up.B", MLP_ADAPTER ".1.weight", sp_layout_gate_up, 1},
@@ -147,7 +131,8 @@ const struct sp_family sp_families_mamba2[] = {
         .biases = SP_BIAS_NEVER,
         .aliases = {sp_aliases_mixer},
         .prefix = "backbone.",
-        .gguf = {.archs = {{.name = "mamba2"}}, .members = gguf_members},
+        .gguf = {.archs = {{.name = "mamba2"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_MAMBA, "expand", NULL, NULL})},
     },
     {
         .name = "zamba2",

@@ -3,11 +3,6 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-static const struct sp_alias mimo_aliases[] = {
-    {"self_attn.sinks", "self_attn.attention_sink_bias", NULL, 0},
-    {0},
-};
-
 static const struct sp_alias mimo_head_names[] = {
     {"post_attention_layernorm.weight", "pre_mlp_layernorm.weight", NULL, 0},
     {"fc.weight", "eh_proj.weight", NULL, 0},
@@ -18,36 +13,33 @@ static const struct sp_alias mimo_head_names[] = {
 };
 
 /* sliding_window_size does not count the row itself. */
-static enum sp_status read_mimo(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_mimo(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned value_dim = 128, before = 0;
     enum sp_status st;
 
     c->value_scale = 0.707;
     c->window_sinks = true;
-    if ((st = sp_text_unsigned(t, "v_head_dim", 1, SP_CAP_WIDTH, &value_dim, err)) ||
-        (st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &before, err)) ||
-        (st = sp_text_double(t, "attention_value_scale", 1e-6, 1e6, &c->value_scale, err)))
+    if ((st = sp_text_unsigned(t, "v_head_dim", 1, SP_CAP_WIDTH, &value_dim)) ||
+        (st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &before)) ||
+        (st = sp_text_double(t, "attention_value_scale", 1e-6, 1e6, &c->value_scale)))
         return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         if (value_dim > l->head_dim) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "v_head_dim %u is larger than head_dim %u",
-                           value_dim, l->head_dim);
+            return SP_REFUSED(t, "v_head_dim %u is larger than head_dim %u", value_dim,
+                              l->head_dim);
         }
         l->value_dim = value_dim == l->head_dim ? 0 : value_dim;
         if (l->window == 0) continue;
-        l->n_kv_heads = 2 * sizes->n_kv_heads;
+        l->n_kv_heads = 2 * t->sizes->n_kv_heads;
         if (before) l->window = before + 1;
         if (l->n_heads % l->n_kv_heads == 0) continue;
-        return sp_fail(err, SP_E_INPUT, "num_attention_heads %u is not a multiple of %u",
-                       l->n_heads, l->n_kv_heads);
+        return SP_INVALID(t, "num_attention_heads %u is not a multiple of %u", l->n_heads,
+                          l->n_kv_heads);
     }
     return SP_OK;
 }
-
-static const char *const mimo_own_keys[] = {"attention_value_scale", NULL};
 
 const struct sp_family sp_families_mimo[] = {
     {
@@ -70,13 +62,14 @@ const struct sp_family sp_families_mimo[] = {
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1},
         .reads = {.layer_types = true, SP_V3_READS},
         .read_own = read_mimo,
-        .own_keys = mimo_own_keys,
-        .prediction_head = true,
+        .own_keys = "attention_value_scale",
         .prediction_normed = true,
         .prediction_path = "mtp.layers.0.",
         .prediction_names = mimo_head_names,
         .prediction_windowed = true,
-        .aliases = {mimo_aliases, sp_aliases_experts, sp_aliases_shared_experts},
+        .aliases = {SP_ROWS(sp_alias,
+                            {"self_attn.sinks", "self_attn.attention_sink_bias", NULL, 0}),
+                    sp_aliases_experts, sp_aliases_shared_experts},
     },
     {.name = NULL},
 };

@@ -19,27 +19,25 @@ static const struct sp_alias minimax_aliases[] = {
     {0},
 };
 
-static enum sp_status read_scale(double *out, const struct sp_config_text *t, const char *key,
-                                 struct sp_err *err)
+static enum sp_status read_scale(double *out, const struct sp_config_text *t, const char *key)
 {
     *out = 1;
-    return sp_text_double(t, key, 1e-6, 1e6, out, err);
+    return sp_text_double(t, key, 1e-6, 1e6, out);
 }
 
 /* A head of lightning attention is one of attention. Each sublayer multiplies its normed input,
  * which becomes the residual stream, by alpha and its output by beta. */
-static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_text *t)
 {
     double full[2], linear[2], mlp[2];
     enum sp_status st;
 
-    if ((st = read_scale(&full[0], t, "full_attn_alpha_factor", err))) return st;
-    if ((st = read_scale(&full[1], t, "full_attn_beta_factor", err))) return st;
-    if ((st = read_scale(&linear[0], t, "linear_attn_alpha_factor", err))) return st;
-    if ((st = read_scale(&linear[1], t, "linear_attn_beta_factor", err))) return st;
-    if ((st = read_scale(&mlp[0], t, "mlp_alpha_factor", err))) return st;
-    if ((st = read_scale(&mlp[1], t, "mlp_beta_factor", err))) return st;
+    if ((st = read_scale(&full[0], t, "full_attn_alpha_factor"))) return st;
+    if ((st = read_scale(&full[1], t, "full_attn_beta_factor"))) return st;
+    if ((st = read_scale(&linear[0], t, "linear_attn_alpha_factor"))) return st;
+    if ((st = read_scale(&linear[1], t, "linear_attn_beta_factor"))) return st;
+    if ((st = read_scale(&mlp[0], t, "mlp_alpha_factor"))) return st;
+    if ((st = read_scale(&mlp[1], t, "mlp_beta_factor"))) return st;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         bool is_linear = l->mixers & SP_MIXER_DELTA_NET;
@@ -50,8 +48,8 @@ static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_t
     }
     if (c->delta.lightning) {
         c->delta.kernel = 1;
-        c->delta.n_key_heads = c->delta.n_value_heads = sizes->n_heads;
-        c->delta.key_dim = c->delta.value_dim = sizes->head_dim;
+        c->delta.n_key_heads = c->delta.n_value_heads = t->sizes->n_heads;
+        c->delta.key_dim = c->delta.value_dim = t->sizes->head_dim;
     }
     return SP_OK;
 }
@@ -61,17 +59,13 @@ static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_t
 /* The names of transformers, then the published ones. */
 static const struct sp_alias m3_aliases[] = {
     {"self_attn.indexer.wk.weight", "self_attn.indexer.k_proj.weight", NULL, 0},
-    {"mlp.gate_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 0},
-    {"mlp.up_proj.weight", "mlp.gate_up_proj.weight", sp_layout_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp", "mlp.gate_up_proj.weight", sp_layout_gate_up),
     {"mlp.gate_proj.weight", NULL, NULL, 0},
     {"mlp.up_proj.weight", NULL, NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
-    {"mlp.shared_expert.gate_proj.weight", "mlp.shared_experts.gate_up_proj.weight",
-     sp_layout_gate_up, 0},
-    {"mlp.shared_expert.up_proj.weight", "mlp.shared_experts.gate_up_proj.weight",
-     sp_layout_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.shared_expert", "mlp.shared_experts.gate_up_proj.weight",
+                     sp_layout_gate_up),
     {"mlp.shared_expert.down_proj.weight", "mlp.shared_experts.down_proj.weight", NULL, 0},
     {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
     {"self_attn.indexer.wk.weight", "self_attn.index_k_proj.weight", NULL, 0},
@@ -111,44 +105,41 @@ static bool find_indexed(struct sp_config *c, const struct sp_config_text *t)
     return any;
 }
 
-static enum sp_status read_m3(struct sp_config *c, const struct sp_config_text *t,
-                              const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_m3(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_index_config x = {.n_heads = 4, .head_dim = 128, .block = 128, .n_local = 1};
     unsigned n_blocks = 16;
     enum sp_status st;
 
     c->activation = SP_SWIGLU_CLAMPED;
-    if ((st = sp_read_clamped_swiglu(c, t, sizes, err)) ||
-        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &x.n_heads, err)) ||
-        (st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &x.head_dim, err)) ||
-        (st = sp_text_unsigned(t, "index_block_size", 1, 65536, &x.block, err)) ||
-        (st = sp_text_unsigned(t, "index_topk_blocks", 1, 65536, &n_blocks, err)) ||
-        (st = sp_text_unsigned(t, "index_local_blocks", 0, 65536, &x.n_local, err)))
+    if ((st = sp_read_clamped_swiglu(c, t)) ||
+        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &x.n_heads)) ||
+        (st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &x.head_dim)) ||
+        (st = sp_text_unsigned(t, "index_block_size", 1, 65536, &x.block)) ||
+        (st = sp_text_unsigned(t, "index_topk_blocks", 1, 65536, &n_blocks)) ||
+        (st = sp_text_unsigned(t, "index_local_blocks", 0, 65536, &x.n_local)))
         return st;
     x.norm_eps = c->norm_eps;
     x.top_k = n_blocks * x.block;
     if (!find_indexed(c, t)) return SP_OK;
     c->index = x;
     if (x.n_local == 0 || x.n_local > n_blocks) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "index_local_blocks %u is not from 1 to %u, "
-                       "index_topk_blocks",
-                       x.n_local, n_blocks);
+        return SP_REFUSED(t,
+                          "index_local_blocks %u is not from 1 to %u, "
+                          "index_topk_blocks",
+                          x.n_local, n_blocks);
     }
-    if (sizes->n_kv_heads % x.n_heads != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "index_n_heads %u does not divide num_key_value_heads %u", x.n_heads,
-                       sizes->n_kv_heads);
+    if (t->sizes->n_kv_heads % x.n_heads != 0) {
+        return SP_REFUSED(t, "index_n_heads %u does not divide num_key_value_heads %u", x.n_heads,
+                          t->sizes->n_kv_heads);
     }
     if (c->ropes[0].n_rot <= x.head_dim && n_blocks <= SP_CAP_POSITIONS / x.block) return SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u tokens "
-                   "are more than %d",
-                   x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
+    return SP_INVALID(
+        t,
+        "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u tokens "
+        "are more than %d",
+        x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
 }
-
-static const char *const m3_own_keys[] = {"swiglu_limit", "swiglu_alpha", NULL};
 
 const struct sp_family sp_families_minimax[] = {
     {
@@ -192,8 +183,7 @@ const struct sp_family sp_families_minimax[] = {
         .key_names = m3_keys,
         .nested = "sparse_attention_config",
         .read_own = read_m3,
-        .own_keys = m3_own_keys,
-        .prediction_head = true,
+        .own_keys = "swiglu_limit swiglu_alpha",
         .prediction_path = "mtp.layers.0.",
         .prediction_block = "transformer_layer.",
         .prediction_names = sp_aliases_next_final,

@@ -2,12 +2,10 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-static const struct sp_latent_family latent_mistral4 = {.defaults = {.kv_rank = 256,
-                                                                     .q_rank = 1024,
-                                                                     .nope_dim = 64,
-                                                                     .value_dim = 128,
-                                                                     .rows_paired = true},
-                                                        .partial_of_head = true};
+static const struct sp_latent_family latent_mistral4 = {
+    .defaults = {SP_LATENT(256, 1024, 64, 128), .rows_paired = true},
+    .partial_of_head = true,
+};
 
 static const struct sp_gguf_member ministral3_members[] = {
     {SP_PUT_WINDOW, NULL, NULL, NULL},
@@ -26,7 +24,7 @@ const struct sp_key_name sp_gguf_keys_mistral3[] = {
 /* ---- Mistral Large 4 ---- */
 
 static const struct sp_latent_family latent_large4 = {
-    .defaults = {.kv_rank = 512, .nope_dim = 64, .value_dim = 128, .rows_paired = true},
+    .defaults = {SP_LATENT(512, 0, 64, 128), .rows_paired = true},
     .index =
         {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rows_paired = true, .normed_input = true},
     .always_interleaved = true,
@@ -50,29 +48,22 @@ static const struct sp_alias large4_aliases[] = {
     {"self_attn.indexer.k_norm.*", "attention.indexer.k_norm.*", sp_layout_index_heads, 0},
     {"self_attn.*", "attention.*", NULL, 0},
     {"mlp.router.weight", "gate.weight", NULL, 0},
-    SP_ALIAS_EXPERTS("experts.%u"),
-    {"mlp.shared_expert.gate_proj.weight", "shared_experts.w1.weight", NULL, 0},
-    {"mlp.shared_expert.up_proj.weight", "shared_experts.w3.weight", NULL, 0},
-    {"mlp.shared_expert.down_proj.weight", "shared_experts.w2.weight", NULL, 0},
-    {"mlp.gate_proj.weight", "feed_forward.w1.weight", NULL, 0},
-    {"mlp.up_proj.weight", "feed_forward.w3.weight", NULL, 0},
-    {"mlp.down_proj.weight", "feed_forward.w2.weight", NULL, 0},
+    SP_ALIAS_W123("mlp.experts", "experts.%u", sp_layout_each_expert),
+    SP_ALIAS_W123("mlp.shared_expert", "shared_experts", NULL),
+    SP_ALIAS_W123("mlp", "feed_forward", NULL),
     {0},
 };
 
 /* kv_source_layers. Of the layers that rotate, and of the others, transformers uses the latents of
  * the last one before that a later layer names, so no other may be named. */
-static enum sp_status read_sources(struct sp_config *c, const struct sp_config_text *t,
-                                   struct sp_err *err)
+static enum sp_status read_sources(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char key[] = "kv_source_layers";
     const struct sp_json *list = sp_text_get(t, key);
     int last[2] = {-1, -1};
 
-    if (list && sp_json_len(list) != c->n_layers) {
-        return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", key, sp_json_len(list),
-                       c->n_layers);
-    }
+    if (list && sp_json_len(list) != c->n_layers)
+        return SP_INVALID(t, "%s has %zu values, expected %u", key, sp_json_len(list), c->n_layers);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         int64_t source = i;
@@ -85,17 +76,14 @@ static enum sp_status read_sources(struct sp_config *c, const struct sp_config_t
         if (source == i && later) last[l->rope < 0] = (int)i;
         l->kv_source = (int)source;
         if (source == i || (source >= 0 && source == last[l->rope < 0])) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s[%u] is not the last layer of its kind that others name", key, i);
+        return SP_REFUSED(t, "%s[%u] is not the last layer of its kind that others name", key, i);
     }
     return SP_OK;
 }
 
 /* Layers without a rotation have as many dims that do not rotate. */
-static enum sp_status read_large4(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_large4(struct sp_config *c, const struct sp_config_text *t)
 {
-    (void)sizes;
     c->ssmax = c->learned_rope = true;
     c->latent.q_rank = 0; /* the class does not read q_lora_rank */
     c->latent.norm_eps = c->norm_eps;
@@ -107,18 +95,18 @@ static enum sp_status read_large4(struct sp_config *c, const struct sp_config_te
         c->layers[i].other_latent = true;
         c->layers[i].head_dim = c->latent.kv_rank;
     }
-    return read_sources(c, t, err);
+    return read_sources(c, t);
 }
+
+#define MISTRAL_LAYERS                                                                             \
+    .sizes = {32000, 4096, 14336, 32, 32, 8, 0, 131072, 0}, .windows = SP_WINDOWS_ALL,             \
+    .window = 4096, .biases = SP_BIAS_NEVER, .reads = {.layer_types = true}
 
 const struct sp_family sp_families_mistral[] = {
     {
         .name = "mistral",
         .architecture = "MistralForCausalLM",
-        .sizes = {32000, 4096, 14336, 32, 32, 8, 0, 131072, 0},
-        .windows = SP_WINDOWS_ALL,
-        .window = 4096,
-        .biases = SP_BIAS_NEVER,
-        .reads = {.layer_types = true},
+        MISTRAL_LAYERS,
         .gguf = {.archs = {{.name = "llama",
                             .with = "attention.sliding_window",
                             .without = "expert_count"}},
@@ -128,11 +116,7 @@ const struct sp_family sp_families_mistral[] = {
     {
         .name = "ministral",
         .architecture = "MinistralForCausalLM",
-        .sizes = {32000, 4096, 14336, 32, 32, 8, 0, 131072, 0},
-        .windows = SP_WINDOWS_ALL,
-        .window = 4096,
-        .biases = SP_BIAS_NEVER,
-        .reads = {.layer_types = true},
+        MISTRAL_LAYERS,
     },
     {
         .name = "ministral3",

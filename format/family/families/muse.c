@@ -3,20 +3,18 @@
 #include "format/family/families/families.h"
 
 /* Every fourth layer, counted from the last, has no window and no rotary embedding by default. */
-static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_text *t)
 {
     bool listed = sp_text_get(t, "layer_types"), rotated = sp_text_get(t, "layer_rope_theta");
     double scale = 3.87;
     enum sp_status st;
 
-    (void)sizes;
     c->logit_scale = 0.19611613513818404;
     c->post_norm_eps = 1e-8;
     c->qk_norm_weightless = c->final_unshifted = true;
-    if ((st = sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale, err))) return st;
-    if ((st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale, err))) return st;
-    if ((st = sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps, err))) return st;
+    if ((st = sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale))) return st;
+    if ((st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale))) return st;
+    if ((st = sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps))) return st;
     c->attention_scale *= scale;
     for (unsigned i = 0; i < c->n_layers; i++) {
         bool full = (c->n_layers - 1 - i) % 4 == 0;
@@ -28,12 +26,9 @@ static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_t
 
 /* The assistant's rows see the whole block, and a window counts the tokens on either side. It reads
  * embeddings before their norm. */
-static enum sp_status read_assistant(struct sp_config *c, const struct sp_config_text *t,
-                                     const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_assistant(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)t;
-    (void)sizes;
-    (void)err;
     c->draft.raw_embeddings = true;
     c->draft.block_size = 16;
     c->draft.mask_token = 201818;

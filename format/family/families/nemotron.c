@@ -13,20 +13,8 @@ static const struct sp_mamba_family mamba_sublayers = {
     .conv_bias = "use_conv_bias",
     .proj_bias = "use_bias",
     .activation = "mamba_hidden_act",
-    .defaults = {.n_heads = 128,
-                 .head_dim = 64,
-                 .n_groups = 8,
-                 .state_dim = 128,
-                 .kernel = 4,
-                 .conv_bias = true,
-                 .min_step = 0.001,
-                 .max_step = INFINITY},
+    .defaults = {SP_MAMBA2_SIZES, .min_step = 0.001, .max_step = INFINITY},
     .one_limit = true,
-};
-
-static const struct sp_gguf_member nemotron_members[] = {
-    {SP_PUT_ROTARY, NULL, NULL, NULL},
-    {0},
 };
 
 static const struct sp_gguf_member nemotron_h_members[] = {
@@ -45,10 +33,9 @@ static const struct sp_gguf_member nemotron_h_members[] = {
     {0},
 };
 
-static enum sp_status read_nemotron_h(struct sp_config *c, const struct sp_config_text *t,
-                                      const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_nemotron_h(struct sp_config *c, const struct sp_config_text *t)
 {
-    return sp_text_unsigned(t, "moe_latent_size", 1, sizes->n_hidden, &c->n_latent, err);
+    return sp_text_unsigned(t, "moe_latent_size", 1, t->sizes->n_hidden, &c->n_latent);
 }
 
 /* The attention and the experts of its layer are layers of a checkpoint. */
@@ -72,22 +59,18 @@ static const struct sp_alias nemotron_h_head_names[] = {
     {0},
 };
 
-static const char *const nemotron_h_own_keys[] = {"moe_latent_size", NULL};
-
 const struct sp_family sp_families_nemotron[] = {
     {
         .name = "nemotron",
         .architecture = "NemotronForCausalLM",
         .sizes = {256000, 6144, 24576, 32, 48, 0, 0, 4096, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "norm_eps",
+        SP_LAYER_NORM(1e-5, "norm_eps"),
         .norm_shifted = true,
-        .norm_centered = true,
-        .norm_bias = true,
         .partial_rotary = 0.5,
         .activation = "relu2",
         .plain_mlp = true,
-        .gguf = {.archs = {{.name = "nemotron"}}, .members = nemotron_members},
+        .gguf = {.archs = {{.name = "nemotron"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_ROTARY, NULL, NULL, NULL})},
     },
     {
         .name = "nemotron_h",
@@ -111,7 +94,7 @@ const struct sp_family sp_families_nemotron[] = {
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1},
         .reads = {SP_V3_READS},
         .read_own = read_nemotron_h,
-        .own_keys = nemotron_h_own_keys,
+        .own_keys = "moe_latent_size",
         .aliases = {sp_aliases_mixer},
         .prefix = "backbone.",
         .prediction_head = true,

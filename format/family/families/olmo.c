@@ -2,11 +2,6 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-static const struct sp_gguf_member olmo_members[] = {
-    {SP_PUT_FLOAT, "clip_qkv", "attention.clamp_kqv", NULL},
-    {0},
-};
-
 static const struct sp_gguf_member window_members[] = {
     {SP_PUT_WINDOW, NULL, NULL, NULL},
     {SP_PUT_PATTERN, NULL, NULL, NULL},
@@ -40,15 +35,13 @@ static const struct sp_delta_family delta_hybrid = {
 
 /* Attention layers have the norms of OLMo 2, delta layers those of Llama. Without a theta there is
  * no rotary embedding. */
-static enum sp_status read_hybrid(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_hybrid(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *rope = sp_text_get(t, "rope_parameters");
     bool rotated = sp_text_get(t, "rope_theta") || sp_json_get(rope, "rope_theta");
     bool negative = true;
-    enum sp_status st = sp_text_bool(t, "linear_allow_neg_eigval", &negative, err);
+    enum sp_status st = sp_text_bool(t, "linear_allow_neg_eigval", &negative);
 
-    (void)sizes;
     c->delta.strength = negative ? 2 : 1;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -71,7 +64,8 @@ const struct sp_family sp_families_olmo[] = {
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.qkv_limit = true},
         .gguf = {.archs = {{.name = "olmo"}},
-                 .members = olmo_members,
+                 .members = SP_ROWS(sp_gguf_member,
+                                    {SP_PUT_FLOAT, "clip_qkv", "attention.clamp_kqv", NULL}),
                  .permuted = SP_GGUF_PERMUTED_MATRICES},
     },
     {

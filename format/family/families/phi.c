@@ -20,25 +20,28 @@ static const struct sp_gguf_member phi3_members[] = {
 };
 
 /* Experts near the best one share its weight. */
-static enum sp_status read_phimoe(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_phimoe(struct sp_config *c, const struct sp_config_text *t)
 {
     double noise = 0.01;
     enum sp_status st;
 
-    (void)sizes;
-    if ((st = sp_text_bool(t, "lm_head_bias", &c->head_bias, err))) return st;
-    st = sp_text_double(t, "router_jitter_noise", 0, 1e6, &noise, err);
+    if ((st = sp_text_bool(t, "lm_head_bias", &c->head_bias))) return st;
+    st = sp_text_double(t, "router_jitter_noise", 0, 1e6, &noise);
     c->routing.jitter = 2 * noise;
     return st;
 }
+
+#define PHI3_LAYERS                                                                                \
+    .norm_eps = 1e-5, .partial_rotary = 1, .longrope_only = true, .original_positions = 4096,      \
+    .windows = SP_WINDOWS_ALL, .biases = SP_BIAS_NEVER,                                            \
+    .aliases = {phi3_aliases, sp_aliases_gate_up}
 
 const struct sp_family sp_families_phi[] = {
     {
         .name = "phi",
         .architecture = "PhiForCausalLM",
         .sizes = {51200, 2048, 8192, 24, 32, 0, 0, 2048, 0},
-        SP_LAYER_NORM,
+        SP_LAYER_NORM(1e-5, "layer_norm_eps"),
         .norms = SP_NORM_PARALLEL,
         .partial_rotary = 0.5,
         .biases = SP_BIAS_ALWAYS,
@@ -51,13 +54,7 @@ const struct sp_family sp_families_phi[] = {
         .name = "phi3",
         .architecture = "Phi3ForCausalLM",
         .sizes = {32064, 3072, 8192, 32, 32, 0, 0, 4096, 0},
-        .norm_eps = 1e-5,
-        .partial_rotary = 1,
-        .longrope_only = true,
-        .original_positions = 4096,
-        .windows = SP_WINDOWS_ALL,
-        .biases = SP_BIAS_NEVER,
-        .aliases = {phi3_aliases, sp_aliases_gate_up},
+        PHI3_LAYERS,
         .gguf = {.archs = {{.name = "phi3"}}, .members = phi3_members, .head_dim_implied = true},
     },
     {
@@ -65,22 +62,14 @@ const struct sp_family sp_families_phi[] = {
         .architecture = "Phi4MultimodalForCausalLM",
         .old_architecture = "Phi4MMForCausalLM",
         .sizes = {200064, 3072, 8192, 32, 32, 8, 0, 131072, 0},
-        .norm_eps = 1e-5,
-        .partial_rotary = 1,
-        .longrope_only = true,
-        .original_positions = 4096,
-        .windows = SP_WINDOWS_ALL,
-        .biases = SP_BIAS_NEVER,
-        .aliases = {phi3_aliases, sp_aliases_gate_up},
+        PHI3_LAYERS,
         .unread = "embed_tokens_extend.",
     },
     {
         .name = "phimoe",
         .architecture = "PhimoeForCausalLM",
         .sizes = {32064, 4096, 6400, 32, 32, 8, 0, 131072, 0},
-        .norm_eps = 1e-5,
-        .norm_centered = true,
-        .norm_bias = true,
+        SP_LAYER_NORM(1e-5, NULL),
         .theta = 1e6,
         .rope_mscales = true,
         .windows = SP_WINDOWS_ALL,

@@ -60,8 +60,7 @@ static const struct sp_gguf_name delta_names[] = {
 };
 
 static const struct sp_alias qwen3_vl_aliases[] = {
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_transposed_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_transposed_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_transposed_gate_up),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", sp_layout_transposed, 0},
     {0},
 };
@@ -110,49 +109,47 @@ static const struct sp_alias qwen4_aliases[] = {
 };
 
 /* Without any of its keys there is no index. */
-static enum sp_status read_qwen4_index(struct sp_config *c, const struct sp_config_text *t,
-                                       struct sp_err *err)
+static enum sp_status read_qwen4_index(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_index_config x = {.mean = true, .norm_eps = c->norm_eps};
     unsigned n_keys = 0;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "indexer_n_heads", 1, SP_CAP_HEADS, &x.n_heads, err)) ||
-        (st = sp_text_unsigned(t, "indexer_kv_heads", 1, 1, &n_keys, err)) ||
-        (st = sp_text_unsigned(t, "indexer_head_dim", c->ropes[0].n_rot, 512, &x.head_dim, err)) ||
-        (st = sp_text_unsigned(t, "indexer_budget", 1, SP_CAP_POSITIONS, &x.top_k, err)) ||
-        (st = sp_text_unsigned(t, "indexer_compress_ratio", 1, 65536, &x.pool, err)))
+    if ((st = sp_text_unsigned(t, "indexer_n_heads", 1, SP_CAP_HEADS, &x.n_heads)) ||
+        (st = sp_text_unsigned(t, "indexer_kv_heads", 1, 1, &n_keys)) ||
+        (st = sp_text_unsigned(t, "indexer_head_dim", c->ropes[0].n_rot, 512, &x.head_dim)) ||
+        (st = sp_text_unsigned(t, "indexer_budget", 1, SP_CAP_POSITIONS, &x.top_k)) ||
+        (st = sp_text_unsigned(t, "indexer_compress_ratio", 1, 65536, &x.pool)))
         return st;
     if (x.n_heads && n_keys && x.head_dim && x.pool && x.top_k && x.top_k % x.pool == 0) {
         if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) c->index = x;
         return SP_OK;
     }
     if (!x.n_heads && !n_keys && !x.head_dim && !x.pool && !x.top_k) return SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "one of indexer_n_heads, indexer_kv_heads, indexer_head_dim, indexer_budget and "
-                   "indexer_compress_ratio is missing, or the fourth no multiple of the last");
+    return SP_INVALID(
+        t, "one of indexer_n_heads, indexer_kv_heads, indexer_head_dim, indexer_budget and "
+           "indexer_compress_ratio is missing, or the fourth no multiple of the last");
 }
 
 /* Numbers the layers that have a table of n-grams, which are listed from 1. */
 static enum sp_status find_tables(struct sp_config *c, const struct sp_json *list,
-                                  struct sp_err *err)
+                                  const struct sp_config_text *t)
 {
     int64_t before = 0, v;
 
     for (unsigned i = 0; i < sp_json_len(list); i++, before = v) {
         if (i == SP_MAX_NGRAM_TABLES || !sp_json_to_i64(sp_json_at(list, i), &v) || v <= before ||
             v > c->n_layers || !(c->layers[v - 1].mixers & SP_MIXER_DELTA_NET)) {
-            return sp_fail(err, SP_E_UNSUPPORTED,
-                           "ple_layer_ids[%u] is not the next of up to %d linear_attention layers",
-                           i, SP_MAX_NGRAM_TABLES);
+            return SP_REFUSED(
+                t, "ple_layer_ids[%u] is not the next of up to %d linear_attention layers", i,
+                SP_MAX_NGRAM_TABLES);
         }
         c->layers[v - 1].ngrams = i + 1;
     }
     return SP_OK;
 }
 
-static enum sp_status read_ngrams(struct sp_config *c, const struct sp_config_text *t,
-                                  struct sp_err *err)
+static enum sp_status read_ngrams(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_ngram_config n = {
         .longest = 3, .kernel = 4, .least_rows = 20000000, .multiple = 128, .n_shards = 512};
@@ -161,51 +158,48 @@ static enum sp_status read_ngrams(struct sp_config *c, const struct sp_config_te
     int64_t seed = 1234, separator = -1;
     enum sp_status st;
 
-    if ((st = find_tables(c, list, err)) ||
-        (st = sp_text_unsigned(t, "ngram_size", 2, SP_MAX_NGRAM, &n.longest, err)) ||
-        (st = sp_text_unsigned(t, "heads_per_ngram", 1, SP_MAX_NGRAM_PARTS, &n_heads, err)) ||
-        (st = sp_text_unsigned(t, "ple_embed_dim", 1, SP_CAP_WIDTH, &width, err)) ||
-        (st = sp_text_unsigned(t, "ple_conv_kernel_size", 2, 64, &n.kernel, err)) ||
-        (st = sp_text_unsigned(t, "ngram_vocab_size_base", 1, 1 << 28, &n.least_rows, err)) ||
-        (st = sp_text_unsigned(t, "make_ngram_vocab_size_divisible_by", 1, 1 << 20, &n.multiple,
-                               err)) ||
-        (st = sp_text_unsigned(t, "split_ngram_parts", 1, 65536, &n.n_shards, err)) ||
-        (st = sp_text_i64(t, "seed", INT64_MIN, INT64_MAX, &seed, err)))
+    if ((st = find_tables(c, list, t)) ||
+        (st = sp_text_unsigned(t, "ngram_size", 2, SP_MAX_NGRAM, &n.longest)) ||
+        (st = sp_text_unsigned(t, "heads_per_ngram", 1, SP_MAX_NGRAM_PARTS, &n_heads)) ||
+        (st = sp_text_unsigned(t, "ple_embed_dim", 1, SP_CAP_WIDTH, &width)) ||
+        (st = sp_text_unsigned(t, "ple_conv_kernel_size", 2, 64, &n.kernel)) ||
+        (st = sp_text_unsigned(t, "ngram_vocab_size_base", 1, 1 << 28, &n.least_rows)) ||
+        (st = sp_text_unsigned(t, "make_ngram_vocab_size_divisible_by", 1, 1 << 20, &n.multiple)) ||
+        (st = sp_text_unsigned(t, "split_ngram_parts", 1, 65536, &n.n_shards)) ||
+        (st = sp_text_i64(t, "seed", INT64_MIN, INT64_MAX, &seed)))
         return st;
     if (sp_json_len(list) == 0) return SP_OK;
     end = sp_text_get(t, "eos_token_id");
     if (sp_json_kind(end) == SP_JSON_ARRAY) end = sp_json_at(end, 0);
     if (!sp_json_to_i64(end, &separator) || separator < 0 || separator >= c->n_vocab)
-        return sp_fail(err, SP_E_INPUT, "eos_token_id is not a token, which ple_layer_ids needs");
+        return SP_INVALID(t, "eos_token_id is not a token, which ple_layer_ids needs");
     n.n_parts = (n.longest - 1) * n_heads;
     n.dim = width / n.n_parts;
     n.separator = (unsigned)separator;
     n.seed = (uint64_t)seed;
     c->ngrams = n;
     if (n.n_parts <= SP_MAX_NGRAM_PARTS && n.n_parts * n.dim == width) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide "
-                   "ple_embed_dim %u",
-                   n.n_parts, SP_MAX_NGRAM_PARTS, width);
+    return SP_REFUSED(t,
+                      "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide "
+                      "ple_embed_dim %u",
+                      n.n_parts, SP_MAX_NGRAM_PARTS, width);
 }
 
-static enum sp_status read_qwen4(struct sp_config *c, const struct sp_config_text *t,
-                                 const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_qwen4(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *gate = "silu";
     enum sp_status st;
 
-    (void)sizes;
     c->draft.unnormed = true;
     c->hyper = (struct sp_hyper_config){.n_streams = 4, .strength = 2, .rank = 320};
-    if ((st = sp_text_unsigned(t, "hc_count", 2, SP_MAX_STREAMS, &c->hyper.n_streams, err)) ||
-        (st = sp_text_unsigned(t, "hc_lowrank", 1, SP_CAP_WIDTH, &c->hyper.rank, err)) ||
-        (st = sp_text_string(t, "output_gate_type", &gate, err)) ||
-        (st = read_qwen4_index(c, t, err)) || (st = read_ngrams(c, t, err)))
+    if ((st = sp_text_unsigned(t, "hc_count", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
+        (st = sp_text_unsigned(t, "hc_lowrank", 1, SP_CAP_WIDTH, &c->hyper.rank)) ||
+        (st = sp_text_string(t, "output_gate_type", &gate)) || (st = read_qwen4_index(c, t)) ||
+        (st = read_ngrams(c, t)))
         return st;
     c->delta.sigmoid_gate = strcmp(gate, "sigmoid") == 0;
     if (c->delta.sigmoid_gate || strcmp(gate, "silu") == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "output_gate_type \"%s\" is not supported", gate);
+    return SP_REFUSED(t, "output_gate_type \"%s\" is not supported", gate);
 }
 
 /* The text models of Qwen2-VL and Qwen2.5-VL. */
@@ -220,6 +214,12 @@ static enum sp_status read_qwen4(struct sp_config *c, const struct sp_config_tex
     .output_gate = true, .gate_in_query = true
 #define QWEN3_NEXT_LAYERS QWEN_DELTA_LAYERS, .partial_rotary = 0.25, .prediction_head = true
 #define DELTA_GGUF .members = delta_members, .names = delta_names, .sizes_per_layer = true
+
+#define QWEN3_NEXT_EXPERTS                                                                         \
+    .n_shared_ffn = 512, .shared_gate = true, .routing = {.norm = true},                           \
+    .reads = {.layer_types = true, .experts = true}
+#define QWEN2_WINDOWS                                                                              \
+    .windows = SP_WINDOWS_FROM_LAYER, .window = 4096, .window_layers = 28, .window_switch = true
 
 const struct sp_family sp_families_qwen[] = {
     {.name = "qwen2_vl_text", .architecture = "Qwen2VLTextModel", QWEN2_VL},
@@ -251,10 +251,7 @@ const struct sp_family sp_families_qwen[] = {
         .name = "qwen2",
         .architecture = "Qwen2ForCausalLM",
         .sizes = {151936, 4096, 22016, 32, 32, 32, 0, 32768, 0},
-        .windows = SP_WINDOWS_FROM_LAYER,
-        .window = 4096,
-        .window_layers = 28,
-        .window_switch = true,
+        QWEN2_WINDOWS,
         .qkv_bias = SP_BIAS_ALWAYS,
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
@@ -266,10 +263,7 @@ const struct sp_family sp_families_qwen[] = {
         .architecture = "Qwen3ForCausalLM",
         .sizes = {151936, 4096, 22016, 32, 32, 32, 128, 32768, 0},
         .qk_norm = SP_QK_HEADS,
-        .windows = SP_WINDOWS_FROM_LAYER,
-        .window = 4096,
-        .window_layers = 28,
-        .window_switch = true,
+        QWEN2_WINDOWS,
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
         .gguf = {.archs = {{.name = "qwen3"}}},
@@ -321,10 +315,7 @@ const struct sp_family sp_families_qwen[] = {
                         .only = "mlp_only_layers",
                         .parallel_width = "shared_expert_intermediate_size"},
         SP_EXPERT_SIZES(512, 10, 512, 0, 0),
-        .n_shared_ffn = 512,
-        .shared_gate = true,
-        .routing = {.norm = true},
-        .reads = {.layer_types = true, .experts = true},
+        QWEN3_NEXT_EXPERTS,
         .aliases = {gated_query_aliases, grouped_delta_aliases, sp_aliases_experts},
         .gguf = {.archs = {{.name = "qwen3next"}}, DELTA_GGUF},
     },
@@ -346,11 +337,8 @@ const struct sp_family sp_families_qwen[] = {
         .theta_required = true,
         .expert_keys = {.parallel_width = "shared_expert_intermediate_size"},
         SP_EXPERT_SIZES(256, 8, 512, 0, 0),
-        .n_shared_ffn = 512,
-        .shared_gate = true,
-        .routing = {.norm = true},
+        QWEN3_NEXT_EXPERTS,
         .router_norm_fixed = true,
-        .reads = {.layer_types = true, .experts = true},
         .aliases = {gated_query_aliases, sp_aliases_experts},
         .gguf = {.archs = {{.name = "qwen35moe"}}, DELTA_GGUF, .v_heads_tiled = true},
     },
@@ -363,10 +351,7 @@ const struct sp_family sp_families_qwen[] = {
         .own_types = "indexed_attention",
         .expert_keys = {.parallel_width = "shared_expert_intermediate_size"},
         SP_EXPERT_SIZES(512, 10, 512, 0, 0),
-        .n_shared_ffn = 512,
-        .shared_gate = true,
-        .routing = {.norm = true},
-        .reads = {.layer_types = true, .experts = true},
+        QWEN3_NEXT_EXPERTS,
         .read_own = read_qwen4,
         .aliases = {qwen4_aliases, gated_query_aliases, sp_aliases_experts},
     },

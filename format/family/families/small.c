@@ -17,10 +17,9 @@ static const struct sp_alias bitnet_aliases[] = {
 };
 
 /* The tokens of images and audio have no logits. */
-static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_text *t)
 {
-    return sp_text_unsigned(t, "output_vocab_size", 1, sizes->n_vocab, &c->n_vocab, err);
+    return sp_text_unsigned(t, "output_vocab_size", 1, t->sizes->n_vocab, &c->n_vocab);
 }
 
 #define APERTUS_ROPE                                                                               \
@@ -66,18 +65,6 @@ static const struct sp_alias afmoe_aliases[] = {
     {0},
 };
 
-/* No converter states where this class rotates. */
-static const struct sp_gguf_member smollm3_members[] = {
-    {SP_PUT_WORD, "no_rope_layer_interval", NULL, "4"},
-    {0},
-};
-
-/* The converter leaves the window out, which is the same in all published models. */
-static const struct sp_gguf_member starcoder2_members[] = {
-    {SP_PUT_WINDOW, NULL, NULL, "4096"},
-    {0},
-};
-
 /* Layers without a norm in front of the MLP have attention and MLP side by side. */
 static const struct sp_gguf_member stablelm_members[] = {
     {SP_PUT_LACKS, "use_parallel_residual", "ffn_norm.weight", NULL},
@@ -91,11 +78,6 @@ static const struct sp_gguf_member stablelm_members[] = {
 static const struct sp_gguf_name stablelm_names[] = {
     {"attn_q_norm", "self_attn.q_norm", SP_GGUF_VECTOR},
     {"attn_k_norm", "self_attn.k_norm", SP_GGUF_VECTOR},
-    {0},
-};
-
-static const struct sp_gguf_member dots1_members[] = {
-    {SP_PUT_ROUTED, NULL, NULL, NULL},
     {0},
 };
 
@@ -159,7 +141,9 @@ const struct sp_family sp_families_small[] = {
         .tied = true,
         .reads = {.layer_types = true, .no_rope_layers = true},
         .gguf = {.archs = {{.name = "smollm3"}},
-                 .members = smollm3_members,
+                 /* No converter states where this class rotates. */
+                 .members =
+                     SP_ROWS(sp_gguf_member, {SP_PUT_WORD, "no_rope_layer_interval", NULL, "4"}),
                  .permuted = SP_GGUF_PERMUTED},
     },
     {
@@ -224,10 +208,7 @@ const struct sp_family sp_families_small[] = {
         .name = "starcoder2",
         .architecture = "Starcoder2ForCausalLM",
         .sizes = {49152, 3072, 12288, 30, 24, 2, 0, 4096, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "norm_epsilon",
-        .norm_centered = true,
-        .norm_bias = true,
+        SP_LAYER_NORM(1e-5, "norm_epsilon"),
         .windows = SP_WINDOWS_ALL,
         .bias_key = "use_bias",
         .attention_bias = true,
@@ -235,15 +216,17 @@ const struct sp_family sp_families_small[] = {
         .plain_mlp = true,
         .tied = true,
         .aliases = {starcoder2_aliases},
-        .gguf = {.archs = {{.name = "starcoder2"}},
-                 .members = starcoder2_members,
-                 .bias_key = "use_bias"},
+        .gguf =
+            {.archs = {{.name = "starcoder2"}},
+             /* The converter leaves the window out, which is the same in all published models. */
+             .members = SP_ROWS(sp_gguf_member, {SP_PUT_WINDOW, NULL, NULL, "4096"}),
+             .bias_key = "use_bias"},
     },
     {
         .name = "jais2",
         .architecture = "Jais2ForCausalLM",
         .sizes = {150272, 3328, 26624, 32, 26, 0, 0, 8192, 0},
-        SP_LAYER_NORM,
+        SP_LAYER_NORM(1e-5, "layer_norm_eps"),
         .attention_bias = true,
         .mlp_biased = true,
         .activation = "relu2",
@@ -254,12 +237,9 @@ const struct sp_family sp_families_small[] = {
         .name = "stablelm",
         .architecture = "StableLmForCausalLM",
         .sizes = {50304, 2560, 6912, 32, 32, 32, 0, 4096, 0},
-        .norm_eps = 1e-5,
-        .norm_eps_key = "layer_norm_eps",
+        SP_LAYER_NORM(1e-5, "layer_norm_eps"),
         .qk_norm = SP_QK_OWN,
         .qk_norm_key = "qk_layernorm",
-        .norm_centered = true,
-        .norm_bias = true,
         .partial_rotary = 0.25,
         .o_bias = SP_BIAS_NEVER,
         .mlp_bias = SP_BIAS_NEVER,
@@ -320,7 +300,8 @@ const struct sp_family sp_families_small[] = {
                     .norm_eps = 1e-20},
         .reads = {.layer_types = true, SP_V3_READS},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts},
-        .gguf = {.archs = {{.name = "dots1"}}, .members = dots1_members},
+        .gguf = {.archs = {{.name = "dots1"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_ROUTED, NULL, NULL, NULL})},
     },
     {
         .name = "mellum",

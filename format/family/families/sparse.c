@@ -7,11 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static const struct sp_alias flint_aliases[] = {
-    {"self_attn.sinks", "self_attn.softmax_offset", NULL, 0},
-    {0},
-};
-
 static const struct sp_alias kolibri_aliases[] = {
     {"post_attention_layernorm.weight", "post_attn_norm.weight", NULL, 0},
     {"pre_feedforward_layernorm.weight", "post_attention_layernorm.weight", NULL, 0},
@@ -36,8 +31,7 @@ static const struct sp_alias laguna_draft_aliases[] = {
 };
 
 static const struct sp_alias aria_aliases[] = {
-    {"mlp.experts.gate_proj.weight", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up),
     {"mlp.experts.down_proj.weight", "mlp.experts.fc2.weight", sp_layout_transposed, 0},
     {0},
 };
@@ -79,8 +73,7 @@ static const struct sp_delta_family delta_lara = {
 };
 
 /* gating: true or "per-head" gives a head one gate, anything else a gate for each number. */
-static enum sp_status read_gates(struct sp_config *c, const struct sp_config_text *t,
-                                 struct sp_err *err)
+static enum sp_status read_gates(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *v = sp_text_get(t, "gating");
     const char *name = sp_json_to_string(v, NULL);
@@ -89,7 +82,7 @@ static enum sp_status read_gates(struct sp_config *c, const struct sp_config_tex
     if (name)
         heads = strcmp(name, "per-head") == 0;
     else if (v && !sp_json_to_bool(v, &heads))
-        return sp_fail(err, SP_E_INPUT, "gating is neither a word nor true or false");
+        return SP_INVALID(t, "gating is neither a word nor true or false");
     c->gate_softplus = true;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].output_gate = !heads;
@@ -98,8 +91,7 @@ static enum sp_status read_gates(struct sp_config *c, const struct sp_config_tex
     return SP_OK;
 }
 
-static enum sp_status read_layer_heads(struct sp_config *c, const struct sp_config_text *t,
-                                       struct sp_err *err)
+static enum sp_status read_layer_heads(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char key[] = "num_attention_heads_per_layer";
     const struct sp_json *list = sp_text_get(t, key);
@@ -109,36 +101,31 @@ static enum sp_status read_layer_heads(struct sp_config *c, const struct sp_conf
         uint64_t n = 0;
         if (sp_json_len(list) != c->n_layers || !sp_json_to_u64(sp_json_at(list, i), &n) ||
             n == 0 || n > SP_CAP_HEADS || n % l->n_kv_heads != 0) {
-            return sp_fail(err, SP_E_INPUT, "%s is not a list of %u multiples of %u", key,
-                           c->n_layers, l->n_kv_heads);
+            return SP_INVALID(t, "%s is not a list of %u multiples of %u", key, c->n_layers,
+                              l->n_kv_heads);
         }
         l->n_heads = (unsigned)n;
     }
     return SP_OK;
 }
 
-static enum sp_status read_laguna(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_laguna(struct sp_config *c, const struct sp_config_text *t)
 {
     bool weighs_input = false;
     enum sp_status st;
 
-    (void)sizes;
-    if ((st = read_gates(c, t, err)) || (st = read_layer_heads(c, t, err)) ||
-        (st = sp_text_double(t, "moe_router_logit_softcapping", 0, 1e6, &c->routing.logit_cap,
-                             err)) ||
-        (st = sp_text_bool(t, "moe_apply_router_weight_on_input", &weighs_input, err)))
+    if ((st = read_gates(c, t)) || (st = read_layer_heads(c, t)) ||
+        (st = sp_text_double(t, "moe_router_logit_softcapping", 0, 1e6, &c->routing.logit_cap)) ||
+        (st = sp_text_bool(t, "moe_apply_router_weight_on_input", &weighs_input)))
         return st;
     if (!weighs_input) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "moe_apply_router_weight_on_input is not supported");
+    return SP_REFUSED(t, "moe_apply_router_weight_on_input is not supported");
 }
 
-static enum sp_status read_laguna_draft(struct sp_config *c, const struct sp_config_text *t,
-                                        const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_laguna_draft(struct sp_config *c, const struct sp_config_text *t)
 {
-    (void)sizes;
     c->draft.taps_normed = c->draft.context_normed = true;
-    return read_gates(c, t, err);
+    return read_gates(c, t);
 }
 
 /* The positive number for layer i in a list; 0 if there is none. */
@@ -152,23 +139,22 @@ static double number_at(const struct sp_config_text *t, const char *key, unsigne
 
 /* Layers with a window have heads, a theta and a rotated part of their own, and no scaling. Clamps
  * differ from layer to layer. */
-static enum sp_status read_step(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_step(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *other = sp_text_get(t, "attention_other_setting");
-    unsigned n_heads = sizes->n_heads;
+    unsigned n_heads = t->sizes->n_heads;
     enum sp_status st;
 
     c->silu_capped = true;
     c->mtp_limit = number_at(t, "swiglu_limits_shared", c->n_layers);
     if (c->mtp_limit == 0) c->mtp_limit = -1;
-    if ((st = sp_object_unsigned(other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads, err)))
+    if ((st = sp_object_unsigned(other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads, t->err)))
         return st;
-    st = sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads, err);
+    st = sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads);
     if (st) return st;
-    if (n_heads % sizes->n_kv_heads != 0) {
-        return sp_fail(err, SP_E_INPUT, "%u heads of layers with a window are no multiple of %u",
-                       n_heads, sizes->n_kv_heads);
+    if (n_heads % t->sizes->n_kv_heads != 0) {
+        return SP_INVALID(t, "%u heads of layers with a window are no multiple of %u", n_heads,
+                          t->sizes->n_kv_heads);
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -177,7 +163,7 @@ static enum sp_status read_step(struct sp_config *c, const struct sp_config_text
         l->limits[1] = number_at(t, "swiglu_limits_shared", i);
         if (l->n_experts == 0) l->limits[0] = 0;
         if (part > 0 && part <= 1)
-            c->ropes[l->rope].n_rot = (unsigned)(sizes->head_dim * part) / 2 * 2;
+            c->ropes[l->rope].n_rot = (unsigned)(t->sizes->head_dim * part) / 2 * 2;
         if (l->window == 0) continue;
         l->n_heads = n_heads;
         if (l->rope == 1) c->ropes[1].kind = SP_ROPE_DEFAULT;
@@ -196,20 +182,12 @@ static const struct sp_key_name step_keys[] = {
     {0},
 };
 
-/* It repeats num_sliding_attention_heads, and the tensors have these heads or are refused. */
-static const char *const step_own_keys[] = {"per_layer_config", NULL};
-
-static const char *const laguna_own_keys[] = {"gating", NULL};
-
 /* ---- Beam ---- */
 
 /* Addition k to the residual stream is out / sqrt(k) + x sqrt((k - 1) / k). */
-static enum sp_status read_beam(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_beam(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)t;
-    (void)sizes;
-    (void)err;
     c->gate_biases = true;
     c->query_growth = (struct sp_query_growth){
         .beta = 0.1, .from = 2048, .offset = 1, .unrotated_only = true, .power = true};
@@ -244,31 +222,34 @@ static const struct sp_alias zaya_aliases[] = {
     {"mlp.router.down_proj.*", "mlp.gate.down_proj.*", NULL, 0},
     {"mlp.router.state_scale", "mlp.gate.router_states_scale", NULL, 0},
     {"mlp.router.*", "mlp.gate.router_mlp.*", NULL, 0},
-    {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 0},
-    {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up),
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
     {0},
 };
 
-static enum sp_status read_zaya(struct sp_config *c, const struct sp_config_text *t,
-                                const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_zaya(struct sp_config *c, const struct sp_config_text *t)
 {
     enum sp_status st;
 
-    if (sizes->n_kv_heads * sizes->head_dim % 2 != 0)
-        return sp_fail(err, SP_E_INPUT, "head_dim %u of %u heads cannot be halved", sizes->head_dim,
-                       sizes->n_kv_heads);
+    if (t->sizes->n_kv_heads * t->sizes->head_dim % 2 != 0)
+        return SP_INVALID(t, "head_dim %u of %u heads cannot be halved", t->sizes->head_dim,
+                          t->sizes->n_kv_heads);
     c->cca = (struct sp_cca_config){2, 2};
     c->routing.n_hidden = 256;
-    if ((st = sp_text_unsigned(t, "cca_time0", 1, 16, &c->cca.kernel, err))) return st;
-    if ((st = sp_text_unsigned(t, "cca_time1", 2, 16, &c->cca.mix_kernel, err))) return st;
-    st = sp_text_unsigned(t, "router_hidden_size", 1, sizes->n_hidden, &c->routing.n_hidden, err);
+    if ((st = sp_text_unsigned(t, "cca_time0", 1, 16, &c->cca.kernel))) return st;
+    if ((st = sp_text_unsigned(t, "cca_time1", 2, 16, &c->cca.mix_kernel))) return st;
+    st = sp_text_unsigned(t, "router_hidden_size", 1, t->sizes->n_hidden, &c->routing.n_hidden);
     if (st) return st;
     c->qk_norm_weightless = c->affine_residuals = true;
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].mixers |= SP_MIXER_CCA;
-    return sp_text_bool(t, "lm_head_bias", &c->head_bias, err);
+    return sp_text_bool(t, "lm_head_bias", &c->head_bias);
 }
+
+#define LAGUNA_LAYERS                                                                              \
+    .sizes = {100352, 2048, 8192, 40, 48, 8, 128, 131072, 0}, .qk_norm = SP_QK_HEADS,              \
+    .partial_rotary = 1, .rope_by_type = true, .windows = SP_WINDOWS_LISTED, .window = 512,        \
+    .mlp_bias = SP_BIAS_NEVER, .own_keys = "gating"
 
 const struct sp_family sp_families_sparse[] = {
     {
@@ -290,7 +271,8 @@ const struct sp_family sp_families_sparse[] = {
         .n_shared_ffn = 1024,
         .routing = {.law = SP_ROUTE_SIGMOID, .norm = true},
         .reads = {.layer_types = true, .experts = true},
-        .aliases = {flint_aliases, sp_aliases_experts},
+        .aliases = {SP_ROWS(sp_alias, {"self_attn.sinks", "self_attn.softmax_offset", NULL, 0}),
+                    sp_aliases_experts},
     },
     {
         .name = "beam",
@@ -336,16 +318,10 @@ const struct sp_family sp_families_sparse[] = {
     {
         .name = "laguna",
         .architecture = "LagunaForCausalLM",
-        .sizes = {100352, 2048, 8192, 40, 48, 8, 128, 131072, 0},
-        .qk_norm = SP_QK_HEADS,
-        .partial_rotary = 1,
-        .rope_by_type = true,
+        LAGUNA_LAYERS,
         .rope_default = "{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":5e5,"
                         "\"partial_rotary_factor\":0.5},"
                         "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}",
-        .windows = SP_WINDOWS_LISTED,
-        .window = 512,
-        .mlp_bias = SP_BIAS_NEVER,
         .expert_keys = {.types = "mlp_layer_types",
                         .parallel_width = "shared_expert_intermediate_size",
                         .scale = "moe_routed_scaling_factor"},
@@ -355,23 +331,15 @@ const struct sp_family sp_families_sparse[] = {
         .router_norm_fixed = true,
         .reads = {.layer_types = true, .experts = true, .routed_scale = true},
         .read_own = read_laguna,
-        .own_keys = laguna_own_keys,
         .aliases = {laguna_aliases, sp_aliases_experts},
     },
     {
         .name = "laguna_dflash",
         .architecture = "DFlashLagunaForCausalLM",
-        .sizes = {100352, 2048, 8192, 40, 48, 8, 128, 131072, 0},
-        .qk_norm = SP_QK_HEADS,
+        LAGUNA_LAYERS,
         .theta = 5e5,
-        .partial_rotary = 1,
-        .rope_by_type = true,
-        .windows = SP_WINDOWS_LISTED,
-        .window = 512,
-        .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
         .read_own = read_laguna_draft,
-        .own_keys = laguna_own_keys,
         .aliases = {laguna_draft_aliases, laguna_aliases},
     },
     {
@@ -424,9 +392,10 @@ const struct sp_family sp_families_sparse[] = {
                   .routed_scale = true},
         .key_names = step_keys,
         .read_own = read_step,
-        .own_keys = step_own_keys,
+        /* It repeats num_sliding_attention_heads, and the tensors have these heads or are refused.
+         */
+        .own_keys = "per_layer_config",
         .aliases = {step_aliases},
-        .prediction_head = true,
         .prediction_layer = true,
         .prediction_windowed = true,
     },
