@@ -222,15 +222,25 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     const struct sp_vector_kv *type = vector->kv[kv->type];
     size_t start = span * SP_SPAN, low = w->first[i], high = w->last[i];
     float *scores = w->scores + i * SP_SPAN;
+    struct sp_kv_rows rows = {.n_queries = n,
+                              .head_dim = kv->head_dim,
+                              .queries = w->queries + i * sp_query_size(kv->head_dim),
+                              .scale = job->scale,
+                              .p = scores,
+                              .ldp = SP_SPAN,
+                              .first = w->first + i,
+                              .last = w->last + i};
 
     for (size_t j = i; j < i + n; j++) {
         if (w->first[j] < low) low = w->first[j];
         if (w->last[j] > high) high = w->last[j];
     }
     low -= low % SP_KV_BLOCK;
-    type->scores(scores + low, SP_SPAN, w->queries + i * sp_query_size(kv->head_dim), n,
-                 sp_kv_keys(kv, tile->head, start + low),
-                 (high - low + SP_KV_BLOCK - 1) / SP_KV_BLOCK, kv->head_dim, job->scale);
+    rows.out = scores + low;
+    rows.ld_out = SP_SPAN;
+    rows.blocks = sp_kv_keys(kv, tile->head, start + low);
+    rows.n_blocks = (high - low + SP_KV_BLOCK - 1) / SP_KV_BLOCK;
+    type->scores(&rows);
     for (size_t j = i; j < i + n; j++) {
         struct part *part = &to.parts[j * to.step];
         float *s = w->scores + j * SP_SPAN;
@@ -246,8 +256,11 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
         if (job->relative.mix) add_relative(run, tile, tile->first + j, s, start, first, last);
         vector->softmax(s, first, last, &part->max, &part->sum);
     }
-    type->weigh(to.parts[i * to.step].values, to.step * run->scratch->ld, scores, SP_SPAN,
-                w->first + i, w->last + i, n, sp_kv_values(kv, tile->head, start), kv->value_dim);
+    rows.out = to.parts[i * to.step].values;
+    rows.ld_out = to.step * run->scratch->ld;
+    rows.blocks = sp_kv_values(kv, tile->head, start);
+    rows.head_dim = kv->value_dim;
+    type->weigh(&rows);
 }
 
 static void attend_span(const struct run *run, const struct tile *tile, struct worker *w,

@@ -228,10 +228,16 @@ static void score_span(void *context, size_t span, unsigned worker)
     float *scores = s->scores + span * SP_SPAN;
     size_t first = span * SP_SPAN,
            n = job->n_keys - first < SP_SPAN ? job->n_keys - first : SP_SPAN;
+    const struct sp_kv_rows rows = {.out = of_heads,
+                                    .ld_out = SP_SPAN,
+                                    .n_queries = c->n_heads,
+                                    .blocks = sp_kv_keys(job->cache, 0, first),
+                                    .head_dim = c->head_dim,
+                                    .queries = s->queries,
+                                    .n_blocks = (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK,
+                                    .scale = (float)(1 / sqrt((double)c->head_dim))};
 
-    job->ws->backend->vector->kv[job->cache->type]->scores(
-        of_heads, SP_SPAN, s->queries, c->n_heads, sp_kv_keys(job->cache, 0, first),
-        (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, c->head_dim, (float)(1 / sqrt((double)c->head_dim)));
+    job->ws->backend->vector->kv[job->cache->type]->scores(&rows);
     for (size_t h = 0; c->block && h < c->n_heads; h++)
         memcpy(scores + h * s->ld_scores, of_heads + h * SP_SPAN, n * sizeof *scores);
     if (c->block) return;

@@ -36,6 +36,23 @@ size_t sp_key_block_size(enum sp_cache_type type, size_t head_dim);   /* bytes, 
 size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim); /* bytes */
 size_t sp_query_size(size_t head_dim); /* bytes of a prepared query, multiple of 64 */
 
+/* Queries of one head, and blocks of its keys (scores) or of its values (weigh). */
+struct sp_kv_rows {
+    float *out; /* [n_queries][ld_out] scores, or weighted sums */
+    size_t ld_out, n_queries;
+    const uint8_t *blocks;
+    size_t head_dim;
+    enum sp_cache_type type; /* of the blocks */
+    /* scores */
+    const uint8_t *queries; /* prepared, one after another */
+    size_t n_blocks;
+    float scale;
+    /* weigh */
+    const float *p; /* [n_queries][ldp] weights */
+    size_t ldp;
+    const size_t *first, *last; /* [n_queries] positions first..last-1 */
+};
+
 /* Attention over caches of one type. A q8 code is round-to-even(x * (127 / m)) with scale m / 127,
  * where m is the largest |x| of the numbers that share the scale; a q4 code the same with 7. What
  * is said of q8 holds for q4, too. */
@@ -46,12 +63,11 @@ struct sp_vector_kv {
     /* Converts a query to the input of `scores`: floats, or rotated q8 codes in groups of 32 dims,
      * whose q_scale is the scale of the codes / 32. */
     void (*prepare)(uint8_t *query, const float *q, size_t head_dim);
-    /* scores[i][16 * b + j] = (q_i . k_j) * scale for n_queries contiguous prepared queries and
-     * n_blocks key blocks; fmaf over ascending dims from +0, then one multiplication. q8: sums of
-     * 32 products of codes are exact, and acc = fmaf((float)sum, k_scale * q_scale, acc) over
-     * ascending groups. */
-    void (*scores)(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                   const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float scale);
+    /* out[i][16 * b + j] = (q_i . k_j) * scale; fmaf over ascending dims from +0, then one
+     * multiplication. q8: sums of 32 products of codes are exact, and acc = fmaf((float)sum,
+     * k_scale
+     * * q_scale, acc) over ascending groups. */
+    void (*scores)(const struct sp_kv_rows *rows);
     /* Turns a sum that weigh returned, possibly scaled, into one of values. NULL: it is one. */
     void (*restore)(float *out, size_t head_dim);
     /* out_i = sum_j p[i][j] v_j over j = first[i]..last[i]-1, ascending, one fmaf each, from +0.
@@ -60,10 +76,8 @@ struct sp_vector_kv {
      *   w_j = p_j * v_scale_j;  m = max |w_j|;  c_j = round-to-even(min(w_j * (32767 / m), 32767))
      *   out = (float)(sum_j c_j code_j) * (m / 32767);  for m below 2^-100 all c_j are 0
      *
-     * p is not negative; it and value_blocks start at a multiple of 16, last[i] <= SP_SPAN. */
-    void (*weigh)(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                  const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                  size_t head_dim);
+     * p is not negative; it and blocks start at a multiple of 16, last[i] <= SP_SPAN. */
+    void (*weigh)(const struct sp_kv_rows *rows);
 };
 
 struct sp_vector {

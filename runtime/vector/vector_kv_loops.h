@@ -12,28 +12,14 @@
 
 #ifdef REGISTER
 
-/* A call of sp_vector_kv.scores or weigh, with the members that it has. */
-struct attention {
-    float *out; /* scores or weighted sums, [n_queries][ld_out] */
-    size_t ld_out;
-    const uint8_t *queries; /* prepared */
-    const float *p;         /* weights, [n_queries][ldp] */
-    size_t ldp;
-    const size_t *first, *last;
-    const uint8_t *blocks; /* of keys or values */
-    size_t n_blocks, head_dim;
-    float factor;
-    enum sp_cache_type type;
-};
-
 /* The tiles of queries i..i+nq-1: all scores, all weighted sums, and scores for one block of q8
  * keys or for CODE_BLOCKS. */
 enum tile { SCORES, WEIGHTED_SUMS, SCORES_OF_CODES, SCORES_OF_BLOCKS };
-TILE void scores_queries(const struct attention *a, size_t i, int nq);
-TILE void weigh_queries(const struct attention *a, size_t i, int nq);
-INLINE void score_blocks(const struct attention *a, size_t i, int nq, int nb);
+TILE void scores_queries(const struct sp_kv_rows *a, size_t i, int nq);
+TILE void weigh_queries(const struct sp_kv_rows *a, size_t i, int nq);
+INLINE void score_blocks(const struct sp_kv_rows *a, size_t i, int nq, int nb);
 
-INLINE void do_tile(enum tile tile, const struct attention *a, size_t i, const int nq)
+INLINE void do_tile(enum tile tile, const struct sp_kv_rows *a, size_t i, const int nq)
 {
     switch (tile) {
     case SCORES:
@@ -53,10 +39,10 @@ INLINE void do_tile(enum tile tile, const struct attention *a, size_t i, const i
 
 /* Does tiles of all queries, at most `most` (4, 6 or 8) at a time. Functions are not passed as
  * pointers, and are inlined with constant numbers of queries: compilers then unroll their loops. */
-INLINE void do_tiles(enum tile tile, const struct attention *a, size_t n_queries, const size_t most)
+INLINE void do_tiles(enum tile tile, const struct sp_kv_rows *a, const size_t most)
 {
-    for (size_t i = 0, n; i < n_queries; i += n) {
-        n = n_queries - i;
+    for (size_t i = 0, n; i < a->n_queries; i += n) {
+        n = a->n_queries - i;
         if (most >= 8 && n >= 8) {
             n = 8;
             do_tile(tile, a, i, 8);
@@ -125,7 +111,7 @@ static void prepare_floats(uint8_t *query, const float *q, size_t head_dim)
 /* ---- scores ---- */
 
 /* Scores of nq queries for nv registers of keys from the v-th on. */
-TILE void scores_tile(const struct attention *a, size_t i, size_t v, const int nq, const int nv)
+TILE void scores_tile(const struct sp_kv_rows *a, size_t i, size_t v, const int nq, const int nv)
 {
     const size_t width = a->type == SP_CACHE_F16 ? 2 : 4, row = SP_KV_BLOCK * width;
     const size_t size = sp_key_block_size(a->type, a->head_dim);
@@ -163,13 +149,13 @@ TILE void scores_tile(const struct attention *a, size_t i, size_t v, const int n
         float *to = a->out + (i + (size_t)k) * a->ld_out + v * LANES;
         UNROLL
         for (int j = 0; j < nv; j++)
-            store(to + j * LANES, LANES, acc[k][j] * a->factor);
+            store(to + j * LANES, LANES, acc[k][j] * a->scale);
     }
 }
 
 /* Scores of nq queries for all keys, as many vectors at a time as fit the registers with their
  * accumulators. */
-TILE void scores_queries(const struct attention *a, size_t i, const int nq)
+TILE void scores_queries(const struct sp_kv_rows *a, size_t i, const int nq)
 {
     const int nv = (nq + 1) * SCORE_VECTORS <= SCORE_REGISTERS       ? SCORE_VECTORS
                    : (nq + 1) * SCORE_VECTORS / 2 <= SCORE_REGISTERS ? SCORE_VECTORS / 2
@@ -182,36 +168,27 @@ TILE void scores_queries(const struct attention *a, size_t i, const int nq)
         scores_tile(a, i, v, nq, PARTS);
 }
 
-INLINE void scores_of(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
-                      enum sp_cache_type type)
+/* The call with a type that the compiler knows. */
+INLINE struct sp_kv_rows with_type(const struct sp_kv_rows *rows, enum sp_cache_type type)
 {
-    const struct attention a = {
-        .out = scores,
-        .ld_out = ld_scores,
-        .queries = queries,
-        .blocks = blocks,
-        .n_blocks = n_blocks,
-        .head_dim = head_dim,
-        .factor = factor,
-        .type = type,
-    };
+    struct sp_kv_rows a = *rows;
 
-    do_tiles(SCORES, &a, n_queries, SCORE_QUERIES);
+    a.type = type;
+    return a;
 }
 
-static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                       const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_f32(const struct sp_kv_rows *rows)
 {
-    scores_of(scores, ld_scores, queries, n_queries, blocks, n_blocks, head_dim, factor,
-              SP_CACHE_F32);
+    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F32);
+
+    do_tiles(SCORES, &a, SCORE_QUERIES);
 }
 
-static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                       const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_f16(const struct sp_kv_rows *rows)
 {
-    scores_of(scores, ld_scores, queries, n_queries, blocks, n_blocks, head_dim, factor,
-              SP_CACHE_F16);
+    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F16);
+
+    do_tiles(SCORES, &a, SCORE_QUERIES);
 }
 
 /* ---- weighted sums ---- */
@@ -224,7 +201,7 @@ struct range {
 };
 
 /* out_i[d..] += the sum of p_i[j] v_j[d..] over the range, nq queries and nv registers of dims. */
-TILE void weigh_tile(const struct attention *a, size_t i, struct range r, const int nq,
+TILE void weigh_tile(const struct sp_kv_rows *a, size_t i, struct range r, const int nq,
                      const int nv)
 {
     const size_t width = a->type == SP_CACHE_F16 ? 2 : 4, row_size = a->head_dim * width;
@@ -262,7 +239,7 @@ TILE void weigh_tile(const struct attention *a, size_t i, struct range r, const 
 }
 
 /* Weighs dims from *d on with nv registers at a time, if there are accumulators for these. */
-INLINE void weigh_dims(const struct attention *a, size_t i, size_t from, size_t to, size_t *d,
+INLINE void weigh_dims(const struct sp_kv_rows *a, size_t i, size_t from, size_t to, size_t *d,
                        const int nq, const int nv)
 {
     if (nv > WEIGH_VECTORS || nq * nv > WEIGH_ACCUMULATORS) return;
@@ -271,7 +248,7 @@ INLINE void weigh_dims(const struct attention *a, size_t i, size_t from, size_t 
 }
 
 /* Weighs all dims of positions from..to-1, as many registers at a time as can accumulate. */
-TILE void weigh_rows(const struct attention *a, size_t i, size_t from, size_t to, const int nq)
+TILE void weigh_rows(const struct sp_kv_rows *a, size_t i, size_t from, size_t to, const int nq)
 {
     size_t d = 0;
 
@@ -286,7 +263,7 @@ TILE void weigh_rows(const struct attention *a, size_t i, size_t from, size_t to
 
 /* Weighs the keys that all nq queries attend to for all of them at once, and the keys before and
  * after these query by query. */
-TILE void weigh_queries(const struct attention *a, size_t i, const int nq)
+TILE void weigh_queries(const struct sp_kv_rows *a, size_t i, const int nq)
 {
     const size_t *first = a->first + i, *last = a->last + i;
     size_t from = first[0], to = last[0];
@@ -305,35 +282,18 @@ TILE void weigh_queries(const struct attention *a, size_t i, const int nq)
         weigh_rows(a, i + k, first[k] > to ? first[k] : to, last[k], 1);
 }
 
-INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                         const size_t *last, size_t n_queries, const uint8_t *values,
-                         size_t head_dim, enum sp_cache_type type)
+static void weigh_f32(const struct sp_kv_rows *rows)
 {
-    const struct attention a = {
-        .out = out,
-        .ld_out = ld_out,
-        .p = p,
-        .ldp = ldp,
-        .first = first,
-        .last = last,
-        .blocks = values,
-        .head_dim = head_dim,
-        .type = type,
-    };
+    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F32);
 
-    do_tiles(WEIGHTED_SUMS, &a, n_queries, WEIGH_QUERIES);
+    do_tiles(WEIGHTED_SUMS, &a, WEIGH_QUERIES);
 }
 
-static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                      const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
+static void weigh_f16(const struct sp_kv_rows *rows)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F32);
-}
+    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F16);
 
-static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                      const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
-{
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F16);
+    do_tiles(WEIGHTED_SUMS, &a, WEIGH_QUERIES);
 }
 
 static const struct sp_vector_kv kv_f32 = {

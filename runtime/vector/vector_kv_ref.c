@@ -219,36 +219,31 @@ static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
 
 typedef float read_fn(const uint8_t *p);
 
-static void scores_float(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                         const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
-                         enum sp_cache_type type, read_fn *read, size_t width)
+static void scores_float(const struct sp_kv_rows *a, enum sp_cache_type type, read_fn *read,
+                         size_t width)
 {
-    size_t block_size = sp_key_block_size(type, head_dim);
+    size_t block_size = sp_key_block_size(type, a->head_dim);
 
-    for (size_t i = 0; i < n_queries; i++) {
-        const uint8_t *q = queries + i * sp_query_size(head_dim);
-        for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
-            const uint8_t *key = blocks + j / SP_KV_BLOCK * block_size + j % SP_KV_BLOCK * width;
+    for (size_t i = 0; i < a->n_queries; i++) {
+        const uint8_t *q = a->queries + i * sp_query_size(a->head_dim);
+        for (size_t j = 0; j < a->n_blocks * SP_KV_BLOCK; j++) {
+            const uint8_t *key = a->blocks + j / SP_KV_BLOCK * block_size + j % SP_KV_BLOCK * width;
             float acc = 0;
-            for (size_t d = 0; d < head_dim; d++)
+            for (size_t d = 0; d < a->head_dim; d++)
                 acc = fmaf(get_f32(q + 4 * d), read(key + d * SP_KV_BLOCK * width), acc);
-            scores[i * ld_scores + j] = acc * factor;
+            a->out[i * a->ld_out + j] = acc * a->scale;
         }
     }
 }
 
-static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                       const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_f32(const struct sp_kv_rows *a)
 {
-    scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_CACHE_F32, get_f32, sizeof(float));
+    scores_float(a, SP_CACHE_F32, get_f32, sizeof(float));
 }
 
-static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                       const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_f16(const struct sp_kv_rows *a)
 {
-    scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_CACHE_F16, get_f16, sizeof(uint16_t));
+    scores_float(a, SP_CACHE_F16, get_f16, sizeof(uint16_t));
 }
 
 /* The dot product of a prepared query and key `lane` of a block. */
@@ -270,62 +265,51 @@ static float dot_codes(const uint8_t *query, const uint8_t *block, size_t lane, 
     return acc;
 }
 
-static void scores_codes(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                         const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor,
-                         enum sp_cache_type type)
+static void scores_codes(const struct sp_kv_rows *a, enum sp_cache_type type)
 {
-    size_t block_size = sp_key_block_size(type, head_dim);
+    size_t block_size = sp_key_block_size(type, a->head_dim);
 
-    for (size_t i = 0; i < n_queries; i++) {
-        const uint8_t *query = queries + i * sp_query_size(head_dim);
-        for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
-            const uint8_t *block = key_blocks + j / SP_KV_BLOCK * block_size;
-            float dot = dot_codes(query, block, j % SP_KV_BLOCK, head_dim, type);
-            scores[i * ld_scores + j] = dot * factor;
+    for (size_t i = 0; i < a->n_queries; i++) {
+        const uint8_t *query = a->queries + i * sp_query_size(a->head_dim);
+        for (size_t j = 0; j < a->n_blocks * SP_KV_BLOCK; j++) {
+            const uint8_t *block = a->blocks + j / SP_KV_BLOCK * block_size;
+            float dot = dot_codes(query, block, j % SP_KV_BLOCK, a->head_dim, type);
+            a->out[i * a->ld_out + j] = dot * a->scale;
         }
     }
 }
 
-static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_q8(const struct sp_kv_rows *a)
 {
-    scores_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_CACHE_Q8);
+    scores_codes(a, SP_CACHE_Q8);
 }
 
-static void scores_q4(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_q4(const struct sp_kv_rows *a)
 {
-    scores_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_CACHE_Q4);
+    scores_codes(a, SP_CACHE_Q4);
 }
 
-static void weigh_float(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                        const size_t *last, size_t n_queries, const uint8_t *values,
-                        size_t head_dim, read_fn *read, size_t width)
+static void weigh_float(const struct sp_kv_rows *a, read_fn *read, size_t width)
 {
-    for (size_t i = 0; i < n_queries; i++) {
-        for (size_t d = 0; d < head_dim; d++) {
+    for (size_t i = 0; i < a->n_queries; i++) {
+        for (size_t d = 0; d < a->head_dim; d++) {
             float acc = 0;
-            for (size_t j = first[i]; j < last[i]; j++)
-                acc = fmaf(p[i * ldp + j], read(values + (j * head_dim + d) * width), acc);
-            out[i * ld_out + d] = acc;
+            for (size_t j = a->first[i]; j < a->last[i]; j++)
+                acc = fmaf(a->p[i * a->ldp + j], read(a->blocks + (j * a->head_dim + d) * width),
+                           acc);
+            a->out[i * a->ld_out + d] = acc;
         }
     }
 }
 
-static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                      const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
+static void weigh_f32(const struct sp_kv_rows *a)
 {
-    weigh_float(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, get_f32,
-                sizeof(float));
+    weigh_float(a, get_f32, sizeof(float));
 }
 
-static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                      const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
+static void weigh_f16(const struct sp_kv_rows *a)
 {
-    weigh_float(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, get_f16,
-                sizeof(uint16_t));
+    weigh_float(a, get_f16, sizeof(uint16_t));
 }
 
 static int value_code(const uint8_t *block, size_t head_dim, size_t lane, size_t d,
@@ -355,39 +339,34 @@ static float quantize_weights(int32_t *codes, const float *p, size_t first, size
     return max / 32767.0f;
 }
 
-static void weigh_codes(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                        const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                        size_t head_dim, enum sp_cache_type type)
+static void weigh_codes(const struct sp_kv_rows *a, enum sp_cache_type type)
 {
-    size_t block_size = sp_value_block_size(type, head_dim);
+    size_t block_size = sp_value_block_size(type, a->head_dim);
     int32_t codes[SP_SPAN];
 
-    for (size_t i = 0; i < n_queries; i++) {
-        assert(last[i] <= SP_SPAN);
-        float s = quantize_weights(codes, p + i * ldp, first[i], last[i], value_blocks, block_size);
-        for (size_t d = 0; d < head_dim; d++) {
+    for (size_t i = 0; i < a->n_queries; i++) {
+        size_t first = a->first[i], last = a->last[i];
+        assert(last <= SP_SPAN);
+        float s = quantize_weights(codes, a->p + i * a->ldp, first, last, a->blocks, block_size);
+        for (size_t d = 0; d < a->head_dim; d++) {
             int32_t sum = 0;
-            for (size_t j = first[i]; j < last[i]; j++) {
-                const uint8_t *block = value_blocks + j / SP_KV_BLOCK * block_size;
-                sum += codes[j] * value_code(block, head_dim, j % SP_KV_BLOCK, d, type);
+            for (size_t j = first; j < last; j++) {
+                const uint8_t *block = a->blocks + j / SP_KV_BLOCK * block_size;
+                sum += codes[j] * value_code(block, a->head_dim, j % SP_KV_BLOCK, d, type);
             }
-            out[i * ld_out + d] = (float)sum * s;
+            a->out[i * a->ld_out + d] = (float)sum * s;
         }
     }
 }
 
-static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                     size_t head_dim)
+static void weigh_q8(const struct sp_kv_rows *a)
 {
-    weigh_codes(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q8);
+    weigh_codes(a, SP_CACHE_Q8);
 }
 
-static void weigh_q4(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                     size_t head_dim)
+static void weigh_q4(const struct sp_kv_rows *a)
 {
-    weigh_codes(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q4);
+    weigh_codes(a, SP_CACHE_Q4);
 }
 
 const struct sp_vector_kv sp_kv_f32_ref = {

@@ -192,7 +192,7 @@ INLINE void dot_groups(ints sum[][CODE_BLOCKS], const struct sp_query_group *con
 }
 
 /* Scores of queries i..i+nq-1 for LANES keys, from `part` on, of each of nb blocks. */
-INLINE void score_codes(const struct attention *a, size_t i, size_t part, const int nq,
+INLINE void score_codes(const struct sp_kv_rows *a, size_t i, size_t part, const int nq,
                         const int nb)
 {
     const size_t size = sp_key_block_size(a->type, a->head_dim);
@@ -232,53 +232,40 @@ INLINE void score_codes(const struct attention *a, size_t i, size_t part, const 
         float *to = a->out + (i + (size_t)k) * a->ld_out + part;
         UNROLL
         for (int b = 0; b < nb; b++)
-            store(to + b * SP_KV_BLOCK, LANES, acc[k][b] * a->factor);
+            store(to + b * SP_KV_BLOCK, LANES, acc[k][b] * a->scale);
     }
 }
 
-INLINE void score_blocks(const struct attention *a, size_t i, const int nq, const int nb)
+INLINE void score_blocks(const struct sp_kv_rows *a, size_t i, const int nq, const int nb)
 {
     for (size_t part = 0; part < SP_KV_BLOCK; part += LANES)
         score_codes(a, i, part, nq, nb);
 }
 
-INLINE void scores_of_codes(float *scores, size_t ld_scores, const uint8_t *queries,
-                            size_t n_queries, const uint8_t *key_blocks, size_t n_blocks,
-                            size_t head_dim, float factor, enum sp_cache_type type)
+INLINE void scores_of_codes(struct sp_kv_rows a)
 {
-    const size_t size = sp_key_block_size(type, head_dim);
-    struct attention a = {
-        .out = scores,
-        .ld_out = ld_scores,
-        .queries = queries,
-        .blocks = key_blocks,
-        .head_dim = head_dim,
-        .factor = factor,
-        .type = type,
-    };
+    const size_t size = sp_key_block_size(a.type, a.head_dim);
 
-    for (size_t b = 0, n; b < n_blocks; b += n, a.out += n * SP_KV_BLOCK, a.blocks += n * size) {
-        n = n_blocks - b < CODE_BLOCKS ? 1 : CODE_BLOCKS;
+    for (size_t left = a.n_blocks, n; left > 0; left -= n) {
+        n = left < CODE_BLOCKS ? 1 : CODE_BLOCKS;
         prefetch(a.blocks, 2 * size, n * size);
         if (n == CODE_BLOCKS)
-            do_tiles(SCORES_OF_BLOCKS, &a, n_queries, CODE_QUERIES);
+            do_tiles(SCORES_OF_BLOCKS, &a, CODE_QUERIES);
         else
-            do_tiles(SCORES_OF_CODES, &a, n_queries, CODE_QUERIES);
+            do_tiles(SCORES_OF_CODES, &a, CODE_QUERIES);
+        a.out += n * SP_KV_BLOCK;
+        a.blocks += n * size;
     }
 }
 
-static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_q8(const struct sp_kv_rows *rows)
 {
-    scores_of_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                    SP_CACHE_Q8);
+    scores_of_codes(with_type(rows, SP_CACHE_Q8));
 }
 
-static void scores_q4(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
-                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+static void scores_q4(const struct sp_kv_rows *rows)
 {
-    scores_of_codes(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                    SP_CACHE_Q4);
+    scores_of_codes(with_type(rows, SP_CACHE_Q4));
 }
 
 /* ---- weighted sums ---- */
@@ -331,7 +318,7 @@ static void quantize_weights(struct batch *batch, size_t i, const float *p, size
 }
 
 /* The codes of positions 4 four.. of a block of values for LANES dims from d on. */
-INLINE bytes load_value_codes(const struct attention *a, const uint8_t *codes, size_t four,
+INLINE bytes load_value_codes(const struct sp_kv_rows *a, const uint8_t *codes, size_t four,
                               size_t d)
 {
     const uint8_t *dims = codes + 4 * d, *at = dims + 4 * a->head_dim * (four % 2);
@@ -341,7 +328,7 @@ INLINE bytes load_value_codes(const struct attention *a, const uint8_t *codes, s
 }
 
 /* Weighs nv registers of dims, from dim d on, for queries i..i+nq-1 of the batch. */
-INLINE void weigh_codes(const struct attention *a, const struct batch *batch, size_t i, size_t d,
+INLINE void weigh_codes(const struct sp_kv_rows *a, const struct batch *batch, size_t i, size_t d,
                         const int nq, const int nv)
 {
     const size_t size = sp_value_block_size(a->type, a->head_dim);
@@ -379,7 +366,7 @@ INLINE void weigh_codes(const struct attention *a, const struct batch *batch, si
 }
 
 /* Weighs nv registers of dims for n queries, 4, 2 or 1 at a time: more queries, fewer dims. */
-INLINE void weigh_group(const struct attention *a, const struct batch *batch, size_t n, size_t d,
+INLINE void weigh_group(const struct sp_kv_rows *a, const struct batch *batch, size_t n, size_t d,
                         const size_t nv)
 {
     const size_t four = nv < 4 ? nv : 4;
@@ -407,7 +394,7 @@ static void set_blocks(struct batch *batch, const size_t *first, const size_t *l
     }
 }
 
-INLINE void weigh_batch(const struct attention *a, size_t n)
+INLINE void weigh_batch(const struct sp_kv_rows *a, size_t n)
 {
     const size_t size = sp_value_block_size(a->type, a->head_dim);
     struct batch batch;
@@ -422,39 +409,26 @@ INLINE void weigh_batch(const struct attention *a, size_t n)
         weigh_group(a, &batch, n, d, 2);
 }
 
-INLINE void weigh_values(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                         const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                         size_t head_dim, enum sp_cache_type type)
+INLINE void weigh_values(struct sp_kv_rows a)
 {
-    for (size_t i = 0, n; i < n_queries; i += n) {
-        const struct attention a = {
-            .out = out + i * ld_out,
-            .ld_out = ld_out,
-            .p = p + i * ldp,
-            .ldp = ldp,
-            .first = first + i,
-            .last = last + i,
-            .blocks = value_blocks,
-            .head_dim = head_dim,
-            .type = type,
-        };
-        n = n_queries - i < WEIGH_BATCH ? n_queries - i : WEIGH_BATCH;
+    for (size_t n; a.n_queries > 0; a.n_queries -= n) {
+        n = a.n_queries < WEIGH_BATCH ? a.n_queries : WEIGH_BATCH;
         weigh_batch(&a, n);
+        a.out += n * a.ld_out;
+        a.p += n * a.ldp;
+        a.first += n;
+        a.last += n;
     }
 }
 
-static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                     size_t head_dim)
+static void weigh_q8(const struct sp_kv_rows *rows)
 {
-    weigh_values(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q8);
+    weigh_values(with_type(rows, SP_CACHE_Q8));
 }
 
-static void weigh_q4(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
-                     size_t head_dim)
+static void weigh_q4(const struct sp_kv_rows *rows)
 {
-    weigh_values(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, SP_CACHE_Q4);
+    weigh_values(with_type(rows, SP_CACHE_Q4));
 }
 
 static const struct sp_vector_kv kv_q8 = {

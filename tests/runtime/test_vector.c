@@ -454,6 +454,21 @@ static double half_value(uint32_t h) /* from IEEE 754's definition */
     return h & 0x8000 ? -magnitude : magnitude;
 }
 
+static void weigh(const struct sp_vector_kv *kv, float *out, size_t ld_out, const float *p,
+                  size_t ldp, const size_t *first, const size_t *last, size_t n_queries,
+                  const uint8_t *blocks, size_t dim)
+{
+    kv->weigh(&(struct sp_kv_rows){.out = out,
+                                   .ld_out = ld_out,
+                                   .n_queries = n_queries,
+                                   .blocks = blocks,
+                                   .head_dim = dim,
+                                   .p = p,
+                                   .ldp = ldp,
+                                   .first = first,
+                                   .last = last});
+}
+
 /* Every half keeps its value. Floats are rounded to the nearest half, ties to even. */
 TEST(test_halves)
 {
@@ -475,8 +490,8 @@ TEST(test_halves)
         }
         uint16_t half = (uint16_t)h;
         size_t first = 0, last = 1;
-        ref->kv[SP_CACHE_F16]->weigh(&out, 1, &(float){1}, 1, &first, &last, 1,
-                                     (const uint8_t *)&half, 1);
+        weigh(ref->kv[SP_CACHE_F16], &out, 1, &(float){1}, 1, &first, &last, 1,
+              (const uint8_t *)&half, 1);
         assert_true(out == low);
     }
     uint16_t stored[3];
@@ -504,7 +519,7 @@ TEST(test_q8_error)
         fill(x, DIM, &seed, PLAIN);
         if (round == 0) memset(x, 0, sizeof x);
         ref->kv[SP_CACHE_Q8]->store_value(block, first, x, DIM);
-        ref->kv[SP_CACHE_Q8]->weigh(out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
+        weigh(ref->kv[SP_CACHE_Q8], out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
         for (size_t i = 0; i < DIM; i++)
             max = fmaxf(max, fabsf(x[i]));
         for (size_t i = 0; i < DIM; i++)
@@ -535,7 +550,7 @@ TEST(test_small_weights_of_q8)
                                                            sp_value_block_size(SP_CACHE_Q8, DIM),
                                               j % SP_KV_BLOCK, v, DIM);
         }
-        ref->kv[SP_CACHE_Q8]->weigh(out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
+        weigh(ref->kv[SP_CACHE_Q8], out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
         for (size_t d = 0; d < DIM; d++)
             assert_true(fabs((double)out[d] - want[d]) < rest * 5e-3);
     }
@@ -565,7 +580,14 @@ static void score(const struct sp_vector_kv *kv, float *scores, size_t ld, const
 
     for (size_t i = 0; i < n_queries; i++)
         kv->prepare(queries + i * sp_query_size(dim), q + i * (dim + 3), dim);
-    kv->scores(scores, ld, queries, n_queries, blocks, n_blocks, dim, 0.125f);
+    kv->scores(&(struct sp_kv_rows){.out = scores,
+                                    .ld_out = ld,
+                                    .n_queries = n_queries,
+                                    .blocks = blocks,
+                                    .head_dim = dim,
+                                    .queries = queries,
+                                    .n_blocks = n_blocks,
+                                    .scale = 0.125f});
 }
 
 TEST(test_scores_agree)
@@ -691,10 +713,10 @@ TEST(test_weigh_agrees)
             ref->kv[type]->store_value(values + j / SP_KV_BLOCK * size, j % SP_KV_BLOCK, v, dim);
         }
         memset(want, 0, sizeof want);
-        ref->kv[type]->weigh(want, LD_OUT, p, n, first, last, n_queries, values, dim);
+        weigh(ref->kv[type], want, LD_OUT, p, n, first, last, n_queries, values, dim);
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0, sizeof got);
-            tables[i]->kv[type]->weigh(got, LD_OUT, p, n, first, last, n_queries, values, dim);
+            weigh(tables[i]->kv[type], got, LD_OUT, p, n, first, last, n_queries, values, dim);
             assert_same(got, want, n_queries * LD_OUT, "weigh", tables[i]->name);
         }
     }
