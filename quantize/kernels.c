@@ -148,15 +148,13 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     return SP_OK;
 }
 
-enum sp_status sp_arena_acts(struct sp_arena *arena, struct sp_acts *acts, size_t n_rows,
-                             size_t cols, struct sp_err *err)
+struct sp_acts sp_arena_acts(struct sp_arena *arena, size_t n_rows, size_t cols)
 {
-    struct sp_acts made = {0};
-    enum sp_status st = sp_acts_init(&made, n_rows, cols, err);
+    struct sp_acts acts = {0};
+    enum sp_status st = sp_acts_init(&acts, n_rows, cols, NULL);
 
-    if (st || (st = sp_arena_keep(arena, made.x, err))) return st;
-    *acts = made;
-    return SP_OK;
+    if (sp_arena_keep(arena, st ? NULL : acts.x, n_rows, cols * sizeof *acts.x)) return acts;
+    return (struct sp_acts){0};
 }
 
 void sp_acts_release(struct sp_acts *acts)

@@ -62,9 +62,8 @@ struct sp_acts {
  * `acts` is untouched on failure. */
 SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols,
                                           struct sp_err *err);
-/* As sp_acts_init, but the arena owns the rows. */
-SP_MUST_CHECK enum sp_status sp_arena_acts(struct sp_arena *arena, struct sp_acts *acts,
-                                           size_t n_rows, size_t cols, struct sp_err *err);
+/* As sp_acts_init, but the arena owns the rows; zero if it has no memory for them. */
+struct sp_acts sp_arena_acts(struct sp_arena *arena, size_t n_rows, size_t cols);
 void sp_acts_release(struct sp_acts *acts); /* zeroes the struct; a zeroed struct is fine */
 
 /* Sets both starts and the sums of row t from its codes, for codes that were computed elsewhere. */

@@ -135,39 +135,36 @@ enum sp_status sp_reserve(void *array, size_t *cap, size_t n, size_t size, struc
     return SP_OK;
 }
 
-enum sp_status sp_arena_keep(struct sp_arena *arena, void *block, struct sp_err *err)
+void *sp_arena_keep(struct sp_arena *arena, void *block, size_t n, size_t size)
 {
-    enum sp_status st =
-        sp_grow(&arena->blocks, &arena->cap, arena->n + 1, sizeof *arena->blocks, err);
-
-    if (st)
-        free(block);
-    else
-        arena->blocks[arena->n++] = block;
-    return st;
+    if (arena->lacking[1] == 0 && block &&
+        !sp_grow(&arena->blocks, &arena->cap, arena->n + 1, sizeof *arena->blocks, NULL))
+        return arena->blocks[arena->n++] = block;
+    free(block);
+    if (arena->lacking[1] == 0) arena->lacking[0] = n;
+    if (arena->lacking[1] == 0) arena->lacking[1] = size;
+    return NULL;
 }
 
-enum sp_status sp_arena_new(struct sp_arena *arena, void *out, size_t n, size_t size,
-                            struct sp_err *err)
+void *sp_arena_new(struct sp_arena *arena, size_t n, size_t size)
 {
     void *block = NULL;
-    enum sp_status st = sp_new(&block, n, size, err);
 
-    if (st) return st;
-    if ((st = sp_arena_keep(arena, block, err))) return st;
-    memcpy(out, &block, sizeof block);
-    return SP_OK;
+    if (sp_new(&block, n, size, NULL)) block = NULL;
+    return sp_arena_keep(arena, block, n, size);
 }
 
-enum sp_status sp_arena_rows(struct sp_arena *arena, float **out, size_t n_rows, size_t ld,
-                             struct sp_err *err)
+float *sp_arena_rows(struct sp_arena *arena, size_t n_rows, size_t ld)
 {
     float *rows = NULL;
-    enum sp_status st = sp_new_rows(&rows, n_rows, ld, err);
 
-    if (st || (st = sp_arena_keep(arena, rows, err))) return st;
-    *out = rows;
-    return SP_OK;
+    if (sp_new_rows(&rows, n_rows, ld, NULL)) rows = NULL;
+    return sp_arena_keep(arena, rows, n_rows, ld * sizeof *rows);
+}
+
+enum sp_status sp_arena_check(const struct sp_arena *arena, struct sp_err *err)
+{
+    return arena->lacking[1] ? no_memory(err, arena->lacking[0], arena->lacking[1]) : SP_OK;
 }
 
 void sp_arena_release(struct sp_arena *arena)

@@ -45,19 +45,22 @@ SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size
 SP_MUST_CHECK enum sp_status sp_reserve(void *array, size_t *cap, size_t n, size_t size,
                                         struct sp_err *err);
 
-/* Memory that is released together. Zeroed, it is empty. */
+/* Memory that is released together. Zeroed, it is empty. After the first failure the functions
+ * below return NULL, so whoever fills an arena checks it once, at the end. */
 struct sp_arena {
     void **blocks; /* [n] */
     size_t n, cap;
+    size_t lacking[2]; /* elements that could not be allocated, and the bytes of each; 0: none */
 };
 
 /* As sp_new and sp_new_rows, but the arena owns the memory. */
-SP_MUST_CHECK enum sp_status sp_arena_new(struct sp_arena *arena, void *out, size_t n, size_t size,
-                                          struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_arena_rows(struct sp_arena *arena, float **out, size_t n_rows,
-                                           size_t ld, struct sp_err *err);
-/* Hands over a block to free(), which happens at once on failure. */
-SP_MUST_CHECK enum sp_status sp_arena_keep(struct sp_arena *arena, void *block, struct sp_err *err);
+void *sp_arena_new(struct sp_arena *arena, size_t n, size_t size);
+float *sp_arena_rows(struct sp_arena *arena, size_t n_rows, size_t ld);
+/* Hands over a block to free(), of n elements of `size` bytes, and returns it. On failure it is
+ * freed; NULL: it could not be allocated. */
+void *sp_arena_keep(struct sp_arena *arena, void *block, size_t n, size_t size);
+/* SP_E_NOMEM if anything could not be allocated. */
+SP_MUST_CHECK enum sp_status sp_arena_check(const struct sp_arena *arena, struct sp_err *err);
 void sp_arena_release(struct sp_arena *arena);
 
 /* A text of a file or section, with a NUL behind its bytes. Who fills it hands it over, for

@@ -138,13 +138,12 @@ struct norm_job {
 };
 
 /* One norm over all heads of a row's q, and one over all heads of its k (OLMo 2). */
-static void norm_whole_row(void *context, size_t t, unsigned worker)
+static void norm_whole_row(void *context, size_t t)
 {
     const struct norm_job *job = context;
     const struct sp_attention_heads *a = job->heads;
     float *q = a->q + t * a->ld_q, *k = a->k + t * a->ld_kv;
 
-    (void)worker;
     if (job->n_q) a->vector->rms_norm(q, q, a->q_norm, job->n_q, a->eps);
     if (job->n_k) a->vector->rms_norm(k, k, a->k_norm, job->n_k, a->eps);
 }

@@ -53,14 +53,27 @@ size_t sp_matrix_ld(size_t rows)
     return sp_round_up(rows, 64);
 }
 
-void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn *fn, void *context)
+struct row_job {
+    sp_row_fn *fn;
+    void *context;
+};
+
+static void run_row(void *context, size_t row, unsigned worker)
 {
-    if (n_rows <= FEW_ROWS) {
-        for (size_t t = 0; t < n_rows; t++)
-            fn(context, t, 0);
+    const struct row_job *job = context;
+
+    (void)worker;
+    job->fn(job->context, row);
+}
+
+void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_row_fn *fn, void *context)
+{
+    if (n_rows > FEW_ROWS) {
+        sp_pool_run(backend->pool, n_rows, run_row, &(struct row_job){fn, context});
         return;
     }
-    sp_pool_run(backend->pool, n_rows, fn, context);
+    for (size_t t = 0; t < n_rows; t++)
+        fn(context, t);
 }
 
 void sp_backend_matmul(const struct sp_backend *backend, const struct sp_matmul *m)
@@ -90,11 +103,10 @@ struct quantize_job {
     const struct sp_acts *acts;
 };
 
-static void quantize_item(void *context, size_t t, unsigned worker)
+static void quantize_item(void *context, size_t t)
 {
     const struct quantize_job *job = context;
 
-    (void)worker;
     job->backend->kernels->quantize_row(job->acts, t);
 }
 

@@ -171,7 +171,7 @@ void sp_backend_multiply_heads(const struct sp_backend *backend, const struct sp
                                size_t n_heads, size_t n_rows);
 
 /* Runs fn for rows 0..n_rows-1, on the pool if there are enough rows. */
-void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn *fn,
-                     void *context);
+typedef void sp_row_fn(void *context, size_t row);
+void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_row_fn *fn, void *context);
 
 #endif

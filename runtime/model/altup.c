@@ -9,11 +9,8 @@
  * A stream begins and ends with a matrix of its own, scaled to the size of the first one; the
  * result is the mean. The sums along a row are double, so all instruction sets use the same code.
  */
-#include "runtime/model/altup.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
-#include "runtime/model/per_layer.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -28,22 +25,20 @@ struct sp_altup_scratch {
     size_t ld_routes;
 };
 
-enum sp_status sp_altup_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_altup_open(struct sp_workspace *ws)
 {
     const struct sp_config *config = &ws->model->config;
-    struct sp_altup_scratch *s = NULL;
+    struct sp_altup_scratch *s;
     size_t rows = ws->max_rows;
-    enum sp_status st;
 
-    if (config->n_streams == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->altup = s;
+    if (config->n_streams == 0) return;
+    if ((s = ws->altup = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->ld_routes = sp_matrix_ld(config->n_streams);
-    if ((st = sp_arena_acts(&ws->memory, &s->input, rows, config->n_hidden, err))) return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->low, rows, config->laurel_rank, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->laurel, rows, ws->ld_x, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->routes, rows, s->ld_routes, err))) return st;
-    return sp_arena_rows(&ws->memory, &s->streams, config->n_streams * rows, ws->ld_x, err);
+    s->input = sp_arena_acts(&ws->memory, rows, config->n_hidden);
+    s->low = sp_arena_acts(&ws->memory, rows, config->laurel_rank);
+    s->laurel = sp_arena_rows(&ws->memory, rows, ws->ld_x);
+    s->routes = sp_arena_rows(&ws->memory, rows, s->ld_routes);
+    s->streams = sp_arena_rows(&ws->memory, config->n_streams * rows, ws->ld_x);
 }
 
 struct altup_job {
@@ -67,7 +62,7 @@ static double mean_square(const float *x, size_t n)
 }
 
 /* Gives a row the root mean square of that of ws->x. */
-static void match_row(void *context, size_t t, unsigned worker)
+static void match_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     const struct sp_workspace *ws = job->ws;
@@ -75,7 +70,6 @@ static void match_row(void *context, size_t t, unsigned worker)
     size_t n = ws->model->config.n_hidden;
     double own = mean_square(y, n);
 
-    (void)worker;
     if (own < 1e-5) own = 1e-5;
     ws->backend->vector->scale(y, (float)sqrt(mean_square(ws->x + t * ws->ld_x, n) / own), n);
 }
@@ -114,14 +108,13 @@ void sp_altup_end(struct sp_workspace *ws, size_t n)
     }
 }
 
-static void norm_row(void *context, size_t t, unsigned worker)
+static void norm_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     const struct sp_workspace *ws = job->ws;
     float *to = ws->altup->input.x + t * ws->altup->input.ld;
     size_t n = ws->model->config.n_hidden;
 
-    (void)worker;
     ws->backend->vector->rms_norm(to, ws->x + t * ws->ld_x, job->layer->altup.router_norm, n,
                                   (float)ws->model->config.norm_eps);
     ws->backend->vector->scale(to, 1.0f / (float)n, n);
@@ -151,14 +144,13 @@ static void mix(float *out, const struct sp_workspace *ws, const float *w, size_
     }
 }
 
-static void predict_row(void *context, size_t t, unsigned worker)
+static void predict_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     struct sp_workspace *ws = job->ws;
     size_t n = ws->model->config.n_streams;
     float c[SP_MAX_STREAMS * SP_MAX_STREAMS], *x[SP_MAX_STREAMS] = {ws->x + t * ws->ld_x};
 
-    (void)worker;
     mix(c, ws, job->layer->altup.predict, n * n, t);
     for (size_t i = 1; i < n; i++)
         x[i] = stream_of(ws, i) + t * ws->ld_x;
@@ -183,7 +175,7 @@ void sp_altup_predict(struct sp_workspace *ws, const struct sp_layer *layer, siz
     sp_backend_rows(ws->backend, n, predict_row, &job);
 }
 
-static void correct_row(void *context, size_t t, unsigned worker)
+static void correct_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -191,7 +183,6 @@ static void correct_row(void *context, size_t t, unsigned worker)
     size_t n = ws->model->config.n_streams, width = ws->model->config.n_hidden;
     float c[SP_MAX_STREAMS], *x = ws->x + t * ws->ld_x, *first = stream_of(ws, 0) + t * ws->ld_x;
 
-    (void)worker;
     mix(c, ws, job->layer->altup.correct, n, t);
     vector->fma(x, first, -1, width);
     for (size_t i = 0; i < n; i++)
@@ -200,7 +191,7 @@ static void correct_row(void *context, size_t t, unsigned worker)
 }
 
 /* The streams but the first += norm of y. */
-static void add_row(void *context, size_t t, unsigned worker)
+static void add_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -208,7 +199,6 @@ static void add_row(void *context, size_t t, unsigned worker)
     size_t width = ws->model->config.n_hidden;
     float *y = ws->y + t * ws->ld_x;
 
-    (void)worker;
     vector->rms_norm(y, y, job->layer->per_layer_post, width, (float)ws->model->config.norm_eps);
     for (size_t i = 1; i < ws->model->config.n_streams; i++)
         vector->add(stream_of(ws, i) + t * ws->ld_x, y, width);
@@ -226,14 +216,13 @@ void sp_altup_correct(struct sp_workspace *ws, unsigned layer, size_t n)
 
 /* ---- LAuReL ---- */
 
-static void laurel_row(void *context, size_t t, unsigned worker)
+static void laurel_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     struct sp_workspace *ws = job->ws;
     float *y = ws->altup->laurel + t * ws->ld_x;
     size_t n = ws->model->config.n_hidden;
 
-    (void)worker;
     ws->backend->vector->rms_norm(y, y, job->layer->altup.laurel_norm, n,
                                   (float)ws->model->config.norm_eps);
     ws->backend->vector->add(y, ws->hidden.x + t * ws->hidden.ld, n);
@@ -262,7 +251,7 @@ void sp_laurel_add(struct sp_workspace *ws, size_t t)
 /* ---- sparse gates ---- */
 
 /* gate = gelu(max(gate - (mean + cutoff * deviation), 0)) * up */
-static void cut_row(void *context, size_t t, unsigned worker)
+static void cut_row(void *context, size_t t)
 {
     const struct altup_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -270,7 +259,6 @@ static void cut_row(void *context, size_t t, unsigned worker)
     size_t n = ws->ffn.cols;
     double mean = 0, square = 0, cut;
 
-    (void)worker;
     for (size_t i = 0; i < n; i++)
         mean += gate[i];
     mean /= (double)n;

@@ -12,10 +12,9 @@ static const float *make_decays(struct sp_binder *b, unsigned layer)
 {
     unsigned n = b->model->config.delta.n_value_heads;
     double factor = 1 - layer / (b->model->config.n_layers - 1 + 1e-5) + 1e-5;
-    float *decays = NULL;
+    float *decays = sp_bind_room(b, n);
 
-    if (b->status || (b->status = sp_bind_room(b, &decays, n))) return NULL;
-    for (unsigned h = 0; h < n; h++)
+    for (unsigned h = 0; decays && h < n; h++)
         decays[h] = (float)sp_exp(-sp_pow(2, -8.0 * (h + 1) / n) * factor);
     return decays;
 }
@@ -59,12 +58,12 @@ static float *bind_residual_taps(struct sp_binder *b, unsigned layer, enum sp_la
                                                       "@attn_sconv", "@mlp_sconv"};
     size_t n = b->model->config.n_residual_taps;
     const float *fixed = sp_bind_bias(b, sp_join_name(names[which], ".static_weight").text, layer);
-    float *taps = NULL;
+    float *taps;
 
     if (fixed == NULL)
         return sp_bind_taps(b, sp_join_name(names[which], ".conv1d.weight").text, layer, width, n);
-    if ((b->status = sp_bind_room(b, &taps, n * width))) return NULL;
-    for (size_t i = 0; i < n; i++)
+    taps = sp_bind_room(b, n * width);
+    for (size_t i = 0; taps && i < n; i++)
         memcpy(taps + i * width, fixed + (n - 1 - i) * width, width * sizeof *taps);
     return taps;
 }
@@ -116,11 +115,11 @@ void sp_bind_relative(struct sp_binder *b, struct sp_layer *l, unsigned i)
     const float *stored = sp_bind_bias(b, "@self_attn.rel_logits_proj.proj", i);
     size_t extent = l->config->window ? l->config->window : c->rel_extent;
     size_t n = c->rel_dim * extent;
-    float *profiles = NULL;
+    float *profiles;
 
     sp_bind_matrix(b, &l->relative.mix, "@self_attn.r_proj.weight", i);
     l->relative.scales = sp_bind_bias(b, "@self_attn.r_clip.scale", i);
-    if (stored == NULL || b->status || (b->status = sp_bind_room(b, &profiles, n))) return;
+    if (stored == NULL || (profiles = sp_bind_room(b, n)) == NULL) return;
     for (size_t k = 0; k < n; k++)
         profiles[k] = stored[k / extent * extent + extent - 1 - k % extent];
     l->relative.profiles = profiles;
@@ -148,10 +147,9 @@ static float *bind_mamba_taps(struct sp_binder *b, const struct sp_mamba_config 
 static const float *bind_rates(struct sp_binder *b, size_t n, unsigned layer)
 {
     const float *stored = sp_bind_bias(b, "@mamba.A_log", layer);
-    float *rates = NULL;
+    float *rates = stored ? sp_bind_room(b, n) : NULL;
 
-    if (stored == NULL || (b->status = sp_bind_room(b, &rates, n))) return NULL;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; rates && i < n; i++)
         rates[i] = -sp_expf(stored[i]);
     return rates;
 }
@@ -221,8 +219,8 @@ static void bind_compressed(struct sp_binder *b, struct sp_compressed_weights *w
     sp_bind_matrix(b, &w->o_a, "@self_attn.o_a_proj.weight", i);
     w->q_norm = sp_bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
     w->kv_norm = sp_bind_norm(b, "@self_attn.kv_norm.weight", i);
-    bind_compressor(b, &w->entries, "@self_attn.compressor", i);
-    bind_compressor(b, &w->keys, "@self_attn.indexer.compressor", i);
+    bind_compressor(b, &w->compressors[0], "@self_attn.compressor", i);
+    bind_compressor(b, &w->compressors[1], "@self_attn.indexer.compressor", i);
 }
 
 static void bind_index(struct sp_binder *b, struct sp_index_weights *w, unsigned i)
@@ -247,10 +245,9 @@ static const float *bind_heads(struct sp_binder *b, const char *name, unsigned i
     const struct sp_layer_config *l = &b->model->config.layers[i];
     const float *heads = sp_bind_bias(b, name, i);
     size_t n_all = (size_t)l->n_heads * l->head_dim;
-    float *repeated = NULL;
+    float *repeated = heads ? sp_bind_room(b, n_all) : NULL;
 
-    if (heads == NULL || (b->status = sp_bind_room(b, &repeated, n_all))) return NULL;
-    for (size_t k = 0; k < n_all; k++)
+    for (size_t k = 0; repeated && k < n_all; k++)
         repeated[k] = heads[k / n];
     return repeated;
 }

@@ -20,20 +20,23 @@ const struct sp_pack_tensor *sp_bind_find(struct sp_binder *b, const char *forma
     return sp_pack_find(b->pack, b->model->part, name);
 }
 
-enum sp_status sp_bind_room(struct sp_binder *b, float **out, size_t n)
+float *sp_bind_room(struct sp_binder *b, size_t n)
 {
-    return sp_arena_rows(&b->model->memory, out, 1, sp_round_up(n, 16), b->err);
+    float *room = b->status ? NULL : sp_arena_rows(&b->model->memory, 1, sp_round_up(n, 16));
+
+    if (b->status == SP_OK) b->status = sp_arena_check(&b->model->memory, b->err);
+    return room;
 }
 
 const float *sp_bind_vector(struct sp_binder *b, const char *name, unsigned layer, bool is_norm)
 {
     const struct sp_pack_tensor *t = sp_bind_find(b, name, layer);
-    float *v = NULL;
+    float *v;
     size_t n;
 
     if (t == NULL) return NULL;
     n = (size_t)sp_n_elements(t->shape, t->rank);
-    if ((b->status = sp_bind_room(b, &v, n))) return NULL;
+    if ((v = sp_bind_room(b, n)) == NULL) return NULL;
     sp_decode_floats(v, t->dtype, t->data, n);
     if (is_norm && b->model->config.norm_shifted)
         for (size_t i = 0; i < n; i++)
@@ -45,11 +48,11 @@ const float *sp_bind_scaled(struct sp_binder *b, const char *name, unsigned laye
                             double scale)
 {
     const float *norm = sp_bind_vector(b, name, layer, true);
-    float *v = NULL;
+    float *v;
 
     if (norm == NULL || scale == 1 || scale == 0) return norm;
-    if ((b->status = sp_bind_room(b, &v, n))) return NULL;
-    for (size_t i = 0; i < n; i++)
+    v = sp_bind_room(b, n);
+    for (size_t i = 0; v && i < n; i++)
         v[i] = norm[i] * (float)scale;
     return v;
 }
@@ -115,10 +118,9 @@ float *sp_bind_taps(struct sp_binder *b, const char *name, unsigned layer, size_
                     size_t kernel)
 {
     const float *stored = sp_bind_bias(b, name, layer);
-    float *taps = NULL;
+    float *taps = stored ? sp_bind_room(b, channels * kernel) : NULL;
 
-    if (stored == NULL || (b->status = sp_bind_room(b, &taps, channels * kernel))) return NULL;
-    for (size_t j = 0; j < channels; j++)
+    for (size_t j = 0; taps && j < channels; j++)
         for (size_t i = 0; i < kernel; i++)
             taps[i * channels + j] = stored[j * kernel + i];
     return taps;

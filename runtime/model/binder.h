@@ -21,8 +21,9 @@ struct sp_tensor_name {
 
 /* Returns NULL if the tensor is absent. */
 const struct sp_pack_tensor *sp_bind_find(struct sp_binder *b, const char *format, unsigned layer);
-/* Allocates a zeroed vector of n floats, padded to whole SIMD vectors, owned by the model. */
-enum sp_status sp_bind_room(struct sp_binder *b, float **out, size_t n);
+/* A zeroed vector of n floats, padded to whole SIMD vectors, owned by the model. NULL: binding has
+ * failed. */
+float *sp_bind_room(struct sp_binder *b, size_t n);
 /* Binds a vector, of a norm as its weight. Returns NULL if the tensor is absent. */
 const float *sp_bind_vector(struct sp_binder *b, const char *name, unsigned layer, bool is_norm);
 const float *sp_bind_scaled(struct sp_binder *b, const char *name, unsigned layer, size_t n,

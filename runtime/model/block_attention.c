@@ -12,10 +12,8 @@
  *
  *   g = down [h / rms(h), m / rms(m)],  h' = (1 - tanh(forget g)) h + tanh(gain g) m
  */
-#include "runtime/model/block_attention.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -23,46 +21,60 @@
 
 #define STATE_EPS 1e-6f
 
+struct sp_block_attention_scratch {
+    float *blocks;   /* [most blocks][max_rows][ld_x] their states, the oldest first */
+    size_t n_blocks; /* so far in the pass */
+    float *states;   /* [threads][most blocks + 1][H] normed */
+    float *scores;   /* [threads][ld_scores] */
+    float *zeros;    /* [H, or most blocks + 1] */
+    size_t ld_scores, ld_states;
+    /* Of layers that repeat: the states of their last run, normed, [max_rows][n_last][H]. */
+    float *last;
+    size_t n_last;
+    float *message, *forget, *gain; /* [max_rows][ld_x] */
+    struct sp_acts pairs, low;      /* [max_rows][2 H], [max_rows][rank] */
+};
+
 /* Allocates what messages need. */
-static enum sp_status open_messages(struct sp_workspace *ws, size_t most, struct sp_err *err)
+static void open_messages(struct sp_workspace *ws, size_t most)
 {
     const struct sp_config *c = &ws->model->config;
     struct sp_block_attention_scratch *s = ws->block_attention;
     size_t n = ws->max_rows;
-    enum sp_status st;
 
-    if (c->message_rank == 0) return SP_OK;
-    if ((st = sp_arena_rows(&ws->memory, &s->last, n, most * c->n_hidden, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->message, n, ws->ld_x, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->forget, n, ws->ld_x, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->gain, n, ws->ld_x, err)) ||
-        (st = sp_arena_acts(&ws->memory, &s->pairs, n, 2 * (size_t)c->n_hidden, err)))
-        return st;
-    return sp_arena_acts(&ws->memory, &s->low, n, c->message_rank, err);
+    if (c->message_rank == 0) return;
+    s->last = sp_arena_rows(&ws->memory, n, most * c->n_hidden);
+    s->message = sp_arena_rows(&ws->memory, n, ws->ld_x);
+    s->forget = sp_arena_rows(&ws->memory, n, ws->ld_x);
+    s->gain = sp_arena_rows(&ws->memory, n, ws->ld_x);
+    s->pairs = sp_arena_acts(&ws->memory, n, 2 * (size_t)c->n_hidden);
+    s->low = sp_arena_acts(&ws->memory, n, c->message_rank);
 }
 
-enum sp_status sp_block_attention_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_block_attention_open(struct sp_workspace *ws)
 {
     const struct sp_config *c = &ws->model->config;
     size_t most = 0, h = c->n_hidden, n_threads = sp_pool_n_threads(ws->backend->pool);
-    struct sp_block_attention_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_block_attention_scratch *s;
 
-    if (!c->block_attention) return SP_OK;
+    if (!c->block_attention) return;
     for (unsigned i = 0; i < c->n_layers; i++)
         most += c->layers[i].begins_block;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->block_attention = s;
+    if ((s = ws->block_attention = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->ld_states = (most + 1) * h;
     s->ld_scores = sp_round_up(most + 1, 16);
-    if ((st = sp_arena_rows(&ws->memory, &s->blocks, most * ws->max_rows, ws->ld_x, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->states, n_threads, s->ld_states, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->scores, n_threads, s->ld_scores, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->zeros, 1, h > most ? h : most + 1, err)) ||
-        (st = sp_arena_acts(&ws->memory, &s->inputs[0], ws->max_rows, h, err)))
-        return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->inputs[1], ws->max_rows, h, err))) return st;
-    return open_messages(ws, most, err);
+    s->blocks = sp_arena_rows(&ws->memory, most * ws->max_rows, ws->ld_x);
+    s->states = sp_arena_rows(&ws->memory, n_threads, s->ld_states);
+    s->scores = sp_arena_rows(&ws->memory, n_threads, s->ld_scores);
+    s->zeros = sp_arena_rows(&ws->memory, 1, h > most ? h : most + 1);
+    for (int i = 0; i < 2; i++)
+        ws->kv_inputs[i] = sp_arena_acts(&ws->memory, ws->max_rows, h);
+    open_messages(ws, most);
+}
+
+void sp_block_attention_begin(struct sp_workspace *ws)
+{
+    ws->block_attention->n_blocks = 0;
 }
 
 /* What reads the states: `n` inputs, with a query and a norm each. */
@@ -127,14 +139,13 @@ static void read_row(void *context, size_t t, unsigned worker)
 /* ---- layers that repeat ---- */
 
 /* Keeps the states that a run made, and returns to the stream before it. */
-static void restart_row(void *context, size_t t, unsigned worker)
+static void restart_row(void *context, size_t t)
 {
     struct sp_workspace *ws = context;
     const struct sp_block_attention_scratch *s = ws->block_attention;
     size_t h = ws->model->config.n_hidden, first = s->n_blocks - s->n_last;
     float *x = ws->x + t * ws->ld_x, *last = s->last + t * s->n_last * h;
 
-    (void)worker;
     for (size_t j = 1; j <= s->n_last; j++, last += h)
         ws->backend->vector->rms_norm(last, j < s->n_last ? block_row(ws, first + j, t) : x, NULL,
                                       h, STATE_EPS);
@@ -174,7 +185,7 @@ static void read_message(void *context, size_t t, unsigned worker)
     ws->backend->vector->rms_norm(pair + h, message, NULL, h, eps);
 }
 
-static void take_message(void *context, size_t t, unsigned worker)
+static void take_message(void *context, size_t t)
 {
     const struct message_job *job = context;
     const struct sp_workspace *ws = job->ws;
@@ -182,7 +193,6 @@ static void take_message(void *context, size_t t, unsigned worker)
     size_t n = ws->model->config.n_hidden, at = t * ws->ld_x;
     float *row = job->rows + t * job->ld;
 
-    (void)worker;
     for (size_t i = 0; i < n; i++)
         row[i] = (1 - sp_tanhf(s->forget[at + i])) * row[i] +
                  sp_tanhf(s->gain[at + i]) * s->message[at + i];
@@ -200,7 +210,7 @@ static void run_message(struct message_job *job, const struct sp_message_weights
     };
 
     job->query = w->query;
-    sp_backend_rows(ws->backend, n, read_message, job);
+    sp_pool_run(ws->backend->pool, n, read_message, job);
     sp_backend_product(ws->backend, s->low.x, s->low.ld, &w->down, NULL, &s->pairs, n);
     sp_backend_multiply(ws->backend, gates, 2, &s->low, n);
     sp_backend_rows(ws->backend, n, take_message, job);
@@ -228,12 +238,12 @@ void sp_block_attention_read_mixer(struct sp_workspace *ws, const struct sp_laye
         .n_queries = own ? 3 : 1,
         .messages = messages,
         .norms = {l->input_norm, own ? norms[0] : l->input_norm, own ? norms[1] : l->input_norm},
-        .to = {ws->hidden.x, s->inputs[0].x, s->inputs[1].x},
+        .to = {ws->hidden.x, ws->kv_inputs[0].x, ws->kv_inputs[1].x},
         .ld = ws->hidden.ld,
         .begins_block = l->config->begins_block};
 
     if (l->config->restarts) restart(ws, l, n);
-    sp_backend_rows(ws->backend, n, read_row, &job);
+    sp_pool_run(ws->backend->pool, n, read_row, &job);
     if (messages) run_messages(&job, l, 0, n);
     s->n_blocks += l->config->begins_block;
 }
@@ -248,7 +258,7 @@ void sp_block_attention_read_mlp(struct sp_workspace *ws, const struct sp_layer 
                            .to = {ws->hidden.x},
                            .ld = ws->hidden.ld};
 
-    sp_backend_rows(ws->backend, n, read_row, &job);
+    sp_pool_run(ws->backend->pool, n, read_row, &job);
     if (job.messages) run_messages(&job, l, 3, n);
 }
 
@@ -257,5 +267,5 @@ void sp_block_attention_end(struct sp_workspace *ws, size_t n)
     struct read_job job = {
         .ws = ws, .queries = ws->model->final_query, .n = 1, .to = {ws->x}, .ld = ws->ld_x};
 
-    sp_backend_rows(ws->backend, n, read_row, &job);
+    sp_pool_run(ws->backend->pool, n, read_row, &job);
 }

@@ -5,26 +5,27 @@
  *
  * dyn_t has one number per tap, side and group of adjacent channels; it is a projection of x_t, the
  * sublayer's normed input. Rows before the block count as zero: a block has no state. */
-#include "runtime/model/block_conv.h"
-
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/sublayers.h"
 
 #include <string.h>
 
-enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
+struct sp_block_conv_scratch {
+    size_t n_groups, ld;
+    float *dynamic; /* [max_rows][ld]: [2 sides][taps][n_groups] */
+    float *row;     /* [H] */
+};
+
+void sp_block_conv_open(struct sp_workspace *ws)
 {
     const struct sp_config *c = &ws->model->config;
-    struct sp_block_conv_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_block_conv_scratch *s;
 
-    if (c->n_conv_taps == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->block_conv = s;
+    if (c->n_conv_taps == 0) return;
+    if ((s = ws->block_conv = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->n_groups = c->n_hidden / c->conv_group;
     s->ld = sp_matrix_ld(2 * c->n_conv_taps * s->n_groups);
-    if ((st = sp_arena_rows(&ws->memory, &s->dynamic, ws->max_rows, s->ld, err))) return st;
-    return sp_arena_rows(&ws->memory, &s->row, 1, c->n_hidden, err);
+    s->dynamic = sp_arena_rows(&ws->memory, ws->max_rows, s->ld);
+    s->row = sp_arena_rows(&ws->memory, 1, c->n_hidden);
 }
 
 /* Convolves in place the n rows of u that begin with the pass's row `first_row`, from the last to

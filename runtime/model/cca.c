@@ -8,38 +8,42 @@
  *
  * The state of a sequence is the last rows of z and of that projection, without those of rejected
  * draft tokens. */
-#include "runtime/model/cca.h"
-
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/sublayers.h"
 
 #include <string.h>
 
-enum sp_status sp_cca_open(struct sp_workspace *ws, struct sp_err *err)
+struct sp_cca_scratch {
+    size_t n_heads, channels; /* of q and k */
+    size_t n_before, width;   /* rows of the state, and their floats: q, k, delayed half of v */
+    float *input;             /* [n_before + max_rows][ld] rows after those of the state */
+    size_t ld;
+    struct sp_acts taps; /* [n_heads * max_rows][head_dim * mix_kernel], head by head: of each
+                            channel its last convolved rows, the oldest first */
+    float *mixed;        /* [n_heads * max_rows][ld_mixed], head by head */
+    size_t ld_mixed;
+    struct sp_row_group *groups; /* [n_heads] */
+};
+
+void sp_cca_open(struct sp_workspace *ws)
 {
     const struct sp_cca_config *c = &ws->model->config.cca;
     const struct sp_layer_config *l = ws->model->config.layers;
-    struct sp_cca_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_cca_scratch *s;
     size_t rows, half = (size_t)l->n_kv_heads * l->head_dim / 2;
 
-    if (c->kernel == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->cca = s;
+    if (c->kernel == 0) return;
+    if ((s = ws->cca = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->n_heads = l->n_heads + l->n_kv_heads;
     s->channels = s->n_heads * l->head_dim;
     s->n_before = c->kernel + c->mix_kernel - 2;
     s->width = s->channels + half;
     s->ld = s->channels + sp_matrix_ld(half);
     s->ld_mixed = sp_matrix_ld(l->head_dim);
-    if (!sp_mul(&rows, ws->max_rows, s->n_heads))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
-    st = sp_arena_rows(&ws->memory, &s->input, s->n_before + ws->max_rows, s->ld, err);
-    if (st) return st;
-    st = sp_arena_acts(&ws->memory, &s->taps, rows, (size_t)l->head_dim * c->mix_kernel, err);
-    if (st) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->mixed, rows, s->ld_mixed, err))) return st;
-    return sp_arena_new(&ws->memory, &s->groups, s->n_heads, sizeof *s->groups, err);
+    rows = ws->max_rows * s->n_heads;
+    s->input = sp_arena_rows(&ws->memory, s->n_before + ws->max_rows, s->ld);
+    s->taps = sp_arena_acts(&ws->memory, rows, (size_t)l->head_dim * c->mix_kernel);
+    s->mixed = sp_arena_rows(&ws->memory, rows, s->ld_mixed);
+    s->groups = sp_arena_new(&ws->memory, s->n_heads, sizeof *s->groups);
 }
 
 /* One pass of a layer. */
@@ -50,20 +54,19 @@ struct cca_job {
     size_t first; /* first row of the current sequence */
 };
 
-static void gather_row(void *context, size_t t, unsigned worker)
+static void gather_row(void *context, size_t t)
 {
     const struct cca_job *job = context;
     const struct sp_workspace *ws = job->ws;
     float *row = ws->cca->input + (ws->cca->n_before + t) * ws->cca->ld;
     size_t q = job->layer->q.rows;
 
-    (void)worker;
     memcpy(row, ws->q + t * ws->ld_q, q * sizeof *row);
     memcpy(row + q, ws->k + t * ws->ld_kv, job->layer->k.rows * sizeof *row);
 }
 
 /* Convolves the channels of row i of a sequence and of the rows before it that G reads. */
-static void convolve_row(void *context, size_t i, unsigned worker)
+static void convolve_row(void *context, size_t i)
 {
     const struct cca_job *job = context;
     const struct sp_workspace *ws = job->ws;
@@ -72,7 +75,6 @@ static void convolve_row(void *context, size_t i, unsigned worker)
     const struct sp_cca_scratch *s = ws->cca;
     size_t dim = job->layer->config->head_dim, half = s->width - s->channels, t = job->first + i;
 
-    (void)worker;
     for (size_t at = 0; at < s->channels; at++) {
         float *taps = s->taps.x + (at / dim * job->n + t) * s->taps.ld + at % dim * c->mix_kernel;
         for (size_t j = 0; j < c->mix_kernel; j++) {
@@ -87,7 +89,7 @@ static void convolve_row(void *context, size_t i, unsigned worker)
 }
 
 /* q and k = their means m, and what G made of them. */
-static void mix_row(void *context, size_t t, unsigned worker)
+static void mix_row(void *context, size_t t)
 {
     const struct cca_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -97,7 +99,6 @@ static void mix_row(void *context, size_t t, unsigned worker)
     const float *mixed = ws->cca->mixed + t * ws->cca->ld_mixed;
     float *q = ws->q + t * ws->ld_q, *k = ws->k + t * ws->ld_kv;
 
-    (void)worker;
     for (size_t h = 0; h < l->n_heads; h++) {
         vector->add(q + h * dim, k + h / n * dim, dim);
         vector->scale(q + h * dim, 0.5f, dim);

@@ -16,13 +16,10 @@
  * walks like any other.
  *
  * The output is multiplied by one matrix per group of heads, then by a common one. */
-#include "runtime/model/compressed_attention.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
-#include "runtime/model/self_attention.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -35,21 +32,27 @@ struct sp_compressed_scratch {
     float *of_groups;        /* [n_groups * max_rows][ld_of_groups], group-major */
     size_t ld_of_groups;
     struct sp_row_group *groups; /* [n_groups] */
-    /* What entries and keys of the index are made of: [max_rows][ld_parts] */
-    float *kv, *gate, *key_kv, *key_gate;
+    float *kv[2], *gate[2];      /* [max_rows][ld_parts] what the compressors read */
     size_t ld_parts;
     float *entries; /* [threads][ld_entries] an entry, cosines and sines */
     size_t ld_entries;
     struct sp_kv gathered; /* keys and values of one row */
 };
 
-/* The number of a layer's cache behind those of the window and of the index. */
-enum part { ENTRIES = 2, PARTS, KEY_PARTS };
+/* The caches of a layer: keys of the window, keys of the index, entries, and what the compressors
+ * of entries and of keys of the index read. */
+enum part { WINDOW, KEYS, ENTRIES, PARTS };
 
-/* What is not attended to directly is never coded in 8 bits. */
-static enum sp_cache_type type_of_parts(enum sp_cache_type type)
+/* The compressors of a layer: of entries and, if there is an index, of its keys. */
+static unsigned n_compressors(const struct sp_layer_config *l)
 {
-    return type == SP_CACHE_F32 ? SP_CACHE_F32 : SP_CACHE_F16;
+    return l->rate ? 1 + l->overlaps : 0;
+}
+
+/* Dims of what compressor k makes. */
+static unsigned dim_of(const struct sp_config *config, const struct sp_layer_config *l, unsigned k)
+{
+    return k ? config->index.head_dim : l->head_dim;
 }
 
 /* The most keys that a row attends to. */
@@ -73,35 +76,31 @@ enum sp_status sp_compressed_attention_open(struct sp_workspace *ws, enum sp_cac
     const struct sp_compressed_config *c = &config->compressed;
     const struct sp_layer_config *l = config->layers;
     struct sp_kv_shape shape = {1, l->head_dim, l->head_dim};
-    size_t rows = ws->max_rows, n = most_keys(config, ws->n_positions), grouped;
-    size_t width =
-        2 * (l->head_dim > config->index.head_dim ? l->head_dim : config->index.head_dim);
-    struct sp_compressed_scratch *s = NULL;
+    size_t rows = ws->max_rows, n = most_keys(config, ws->n_positions);
+    size_t width = 2 * (size_t)(dim_of(config, l, 0) > dim_of(config, l, 1) ? dim_of(config, l, 0)
+                                                                            : dim_of(config, l, 1));
+    struct sp_arena *m = &ws->memory;
+    struct sp_compressed_scratch *s;
     enum sp_status st;
 
     if (c->q_rank == 0) return SP_OK;
-    if (!sp_mul(&grouped, rows, c->n_groups))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: groups overflow");
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->compressed = s;
+    if ((s = ws->compressed = sp_arena_new(m, 1, sizeof *s)) == NULL) return SP_OK;
     s->ld_parts = sp_matrix_ld(width);
     s->ld_entries = sp_matrix_ld(2 * width);
     s->ld_of_groups = sp_matrix_ld(c->out_rank);
-    if ((st = sp_arena_acts(&ws->memory, &s->q_latent, rows, c->q_rank, err)) ||
-        (st = sp_arena_acts(&ws->memory, &s->grouped, grouped,
-                            (size_t)l->n_heads / c->n_groups * l->head_dim, err)) ||
-        (st = sp_arena_acts(&ws->memory, &s->low, rows, (size_t)c->n_groups * c->out_rank, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->of_groups, grouped, s->ld_of_groups, err)) ||
-        (st = sp_arena_new(&ws->memory, &s->groups, c->n_groups, sizeof *s->groups, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->kv, rows, s->ld_parts, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->gate, rows, s->ld_parts, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->key_kv, rows, s->ld_parts, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->key_gate, rows, s->ld_parts, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->entries, sp_pool_n_threads(ws->backend->pool),
-                            s->ld_entries, err)) ||
-        (st = sp_kv_init(&s->gathered, cache_type, shape, n, 0, 0, err)))
-        return st;
-    return sp_kv_grow(&s->gathered, n, err);
+    s->q_latent = sp_arena_acts(m, rows, c->q_rank);
+    s->grouped =
+        sp_arena_acts(m, rows * c->n_groups, (size_t)l->n_heads / c->n_groups * l->head_dim);
+    s->low = sp_arena_acts(m, rows, (size_t)c->n_groups * c->out_rank);
+    s->of_groups = sp_arena_rows(m, rows * c->n_groups, s->ld_of_groups);
+    s->groups = sp_arena_new(m, c->n_groups, sizeof *s->groups);
+    for (int k = 0; k < 2; k++) {
+        s->kv[k] = sp_arena_rows(m, rows, s->ld_parts);
+        s->gate[k] = sp_arena_rows(m, rows, s->ld_parts);
+    }
+    s->entries = sp_arena_rows(m, sp_pool_n_threads(ws->backend->pool), s->ld_entries);
+    st = sp_kv_init(&s->gathered, cache_type, shape, n, 0, 0, err);
+    return st ? st : sp_kv_grow(&s->gathered, n, err);
 }
 
 void sp_compressed_attention_close(struct sp_workspace *ws)
@@ -109,9 +108,9 @@ void sp_compressed_attention_close(struct sp_workspace *ws)
     if (ws->compressed) sp_kv_release(&ws->compressed->gathered);
 }
 
-static struct sp_kv *cache_of(const struct sp_decoder *d, unsigned layer, enum part part)
+static struct sp_kv *cache_of(const struct sp_decoder *d, unsigned layer, unsigned part)
 {
-    return &d->caches[(unsigned)part * d->model->config.n_layers + layer];
+    return &d->caches[part * d->model->config.n_layers + layer];
 }
 
 enum sp_status sp_compressed_attention_open_caches(struct sp_decoder *d, unsigned layer,
@@ -119,23 +118,19 @@ enum sp_status sp_compressed_attention_open_caches(struct sp_decoder *d, unsigne
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];
     const struct sp_decoder_options *o = &d->options;
-    unsigned n = l->overlaps ? 2 : 1, key_dim = n * d->model->config.index.head_dim;
-    struct sp_kv_shape entry = {1, l->head_dim, l->head_dim};
-    struct sp_kv_shape part = {1, n * l->head_dim, n * l->head_dim}, key = {1, key_dim, key_dim};
-    enum sp_cache_type type = type_of_parts(o->cache_type);
+    struct sp_kv_shape shape = {1, l->head_dim, l->head_dim};
     struct sp_kv *entries = cache_of(d, layer, ENTRIES);
     enum sp_status st;
 
     if (l->rate == 0) return SP_OK;
-    st = sp_kv_init(entries, o->cache_type, entry, o->n_positions / l->rate + 1, 0, 0, err);
-    if (st) return st;
-    entries->stride = l->rate;
-    if ((st = sp_kv_init(cache_of(d, layer, PARTS), type, part, o->n_positions, sp_layer_reach(l),
-                         o->max_rows, err)))
-        return st;
-    if (!l->overlaps) return SP_OK;
-    return sp_kv_init(cache_of(d, layer, KEY_PARTS), type, key, o->n_positions, sp_layer_reach(l),
-                      o->max_rows, err);
+    st = sp_kv_init(entries, o->cache_type, shape, o->n_positions / l->rate + 1, 0, 0, err);
+    if (!st) entries->stride = l->rate;
+    for (unsigned k = 0; k < n_compressors(l) && !st; k++) {
+        shape.head_dim = shape.value_dim = (l->overlaps ? 2 : 1) * dim_of(&d->model->config, l, k);
+        st = sp_kv_init(cache_of(d, layer, PARTS + k), sp_uncoded_type(o->cache_type), shape,
+                        o->n_positions, sp_layer_reach(l), o->max_rows, err);
+    }
+    return st;
 }
 
 /* One pass of a layer; the members behind n are of the current sequence. */
@@ -144,7 +139,7 @@ struct compressed_job {
     const struct sp_layer *layer;
     size_t n;
     const struct sp_batch_seq *seq;
-    struct sp_kv *window, *keys, *entries, *parts, *key_parts;
+    struct sp_kv *caches[SP_COMPRESSED_CACHES]; /* of the layer, by enum part */
 };
 
 /* Rotates neighboring dims, the last ones of n, by an angle, or back with sign -1. */
@@ -170,7 +165,7 @@ static void rotate_row(const struct compressed_job *job, size_t t, float *x, siz
 
 /* ---- products ---- */
 
-static void norm_latents(void *context, size_t t, unsigned worker)
+static void norm_latents(void *context, size_t t)
 {
     const struct compressed_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -180,13 +175,12 @@ static void norm_latents(void *context, size_t t, unsigned worker)
     float *kv = ws->k + t * ws->ld_kv;
     float *low = ws->compressed->q_latent.x + t * ws->compressed->q_latent.ld;
 
-    (void)worker;
     vector->rms_norm(kv, kv, w->kv_norm, job->layer->config->head_dim, eps);
     rotate_row(job, t, kv, job->layer->config->head_dim, 1);
     vector->rms_norm(low, low, w->q_norm, ws->model->config.compressed.q_rank, eps);
 }
 
-static void prepare_queries(void *context, size_t t, unsigned worker)
+static void prepare_queries(void *context, size_t t)
 {
     const struct compressed_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -196,7 +190,6 @@ static void prepare_queries(void *context, size_t t, unsigned worker)
     const struct sp_key_index_scratch *s = ws->key_index;
     float *q = ws->q + t * ws->ld_q;
 
-    (void)worker;
     for (size_t h = 0; h < l->n_heads; h++, q += l->head_dim) {
         vector->rms_norm(q, q, NULL, l->head_dim, (float)ws->model->config.norm_eps);
         rotate_row(job, t, q, l->head_dim, 1);
@@ -213,84 +206,72 @@ static void project(struct compressed_job *job)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer_config *l = job->layer->config;
     const struct sp_compressed_weights *w = &job->layer->compressed;
-    const struct sp_index_weights *index = &job->layer->index;
     struct sp_compressed_scratch *s = ws->compressed;
-    const struct sp_product in[] = {
+    struct sp_key_index_scratch *index = ws->key_index;
+    unsigned n = n_compressors(l);
+    struct sp_product in[6] = {
         {.w = &w->kv, .y = ws->k, .ldy = ws->ld_kv},
         {.w = &w->q_a, .y = s->q_latent.x, .ldy = s->q_latent.ld},
-        {.w = &w->entries.kv, .y = s->kv, .ldy = s->ld_parts},
-        {.w = &w->entries.gate, .y = s->gate, .ldy = s->ld_parts},
     };
-    const struct sp_product q = {.w = &w->q_b, .y = ws->q, .ldy = ws->ld_q};
 
-    sp_backend_multiply(ws->backend, in, l->rate ? 4 : 2, &ws->hidden, job->n);
+    for (unsigned k = 0; k < n; k++) {
+        in[2 + 2 * k] =
+            (struct sp_product){.w = &w->compressors[k].kv, .y = s->kv[k], .ldy = s->ld_parts};
+        in[3 + 2 * k] =
+            (struct sp_product){.w = &w->compressors[k].gate, .y = s->gate[k], .ldy = s->ld_parts};
+    }
+    sp_backend_multiply(ws->backend, in, 2 + 2 * n, &ws->hidden, job->n);
     sp_backend_rows(ws->backend, job->n, norm_latents, job);
-    sp_backend_multiply(ws->backend, &q, 1, &s->q_latent, job->n);
+    sp_backend_product(ws->backend, ws->q, ws->ld_q, &w->q_b, NULL, &s->q_latent, job->n);
     if (l->overlaps) {
-        const struct sp_product of_keys[] = {
-            {.w = &w->keys.kv, .y = s->key_kv, .ldy = s->ld_parts},
-            {.w = &w->keys.gate, .y = s->key_gate, .ldy = s->ld_parts},
-            {.w = &index->weights, .y = ws->key_index->weights, .ldy = ws->key_index->ld_weights},
-        };
-        const struct sp_product key_q = {
-            .w = &index->q, .y = ws->key_index->q, .ldy = ws->key_index->ld_q};
-        sp_backend_multiply(ws->backend, of_keys, 3, &ws->hidden, job->n);
-        sp_backend_multiply(ws->backend, &key_q, 1, &s->q_latent, job->n);
+        sp_backend_product(ws->backend, index->weights, index->ld_weights,
+                           &job->layer->index.weights, NULL, &ws->hidden, job->n);
+        sp_backend_product(ws->backend, index->q, index->ld_q, &job->layer->index.q, NULL,
+                           &s->q_latent, job->n);
     }
     sp_backend_rows(ws->backend, job->n, prepare_queries, job);
 }
 
 /* ---- entries ---- */
 
-/* Stores the entry of `dim` dims of the block that ends at `pos`. */
-static void make_entry(const struct compressed_job *job, float *entry,
-                       const struct sp_compressor *w, const struct sp_kv *parts, size_t dim,
-                       size_t pos, struct sp_kv *to)
+/* Stores what compressor k makes of the block that ends at `pos`. */
+static void make_entry(const struct compressed_job *job, float *entry, unsigned k, size_t pos)
 {
     const struct sp_layer_config *l = job->layer->config;
     const struct sp_config *config = &job->ws->model->config;
     const struct sp_rope *rope = &config->ropes[l->rope];
     const struct sp_vector *vector = job->ws->backend->vector;
-    size_t rate = l->rate, first = pos + 1 - rate, half = rope->n_rot / 2;
-    size_t width = l->overlaps ? 2 * dim : dim, before = l->overlaps && first ? rate : 0;
+    const struct sp_compressor *w = &job->layer->compressed.compressors[k];
+    size_t dim = dim_of(config, l, k), first = pos + 1 - l->rate, half = rope->n_rot / 2;
+    size_t before = l->overlaps && first ? l->rate : 0;
     float *cos = entry + dim, *sin = cos + half;
+    const struct sp_token_pool pool = {.from = job->caches[PARTS + k],
+                                       .keyed = true,
+                                       .bias = w->bias,
+                                       .first = first - before,
+                                       .n = before + l->rate,
+                                       .rate = l->rate,
+                                       .width = l->overlaps ? 2 * dim : dim,
+                                       .dim = dim};
 
-    for (size_t d = 0; d < dim; d++) {
-        float max = -INFINITY, sum = 0;
-        entry[d] = 0;
-        for (int step = 0; step < 2; step++) {
-            for (size_t j = 0; j < before + rate; j++) {
-                size_t at = first - before + j, column = j < before ? d : width - dim + d;
-                float gate = sp_kv_value_number(parts, at, column) +
-                             w->bias[(j < before ? j : j - before) * width + column];
-                if (step == 0) max = gate > max ? gate : max;
-                if (step == 0) continue;
-                sum += sp_expf(gate - max);
-                entry[d] += sp_expf(gate - max) * sp_kv_key_number(parts, at, column);
-            }
-        }
-        entry[d] /= sum;
-    }
+    sp_pool_tokens(entry, &pool);
     vector->rms_norm(entry, entry, w->norm, dim, (float)config->norm_eps);
     sp_rope_row(cos, sin, job->seq->decoder->frequencies[l->rope], half, rope->amplitude, first);
     rotate(entry, dim, cos, sin, half, 1);
-    sp_kv_put_head(to, vector, 0, first / rate, 1, entry, entry, dim);
+    sp_kv_put_head(job->caches[k ? KEYS : ENTRIES], vector, 0, first / l->rate, 1, entry, entry,
+                   dim);
 }
 
 /* Makes what row t of the sequence completes. */
 static void make_entries(void *context, size_t t, unsigned worker)
 {
     const struct compressed_job *job = context;
-    const struct sp_compressed_weights *w = &job->layer->compressed;
-    const struct sp_layer_config *l = job->layer->config;
+    const struct sp_compressed_scratch *s = job->ws->compressed;
     size_t pos = job->seq->pos + t;
-    float *entry = job->ws->compressed->entries + worker * job->ws->compressed->ld_entries;
 
-    if ((pos + 1) % l->rate != 0) return;
-    make_entry(job, entry, &w->entries, job->parts, l->head_dim, pos, job->entries);
-    if (!l->overlaps) return;
-    make_entry(job, entry, &w->keys, job->key_parts, job->ws->model->config.index.head_dim, pos,
-               job->keys);
+    if ((pos + 1) % job->layer->config->rate != 0) return;
+    for (unsigned k = 0; k < n_compressors(job->layer->config); k++)
+        make_entry(job, s->entries + worker * s->ld_entries, k, pos);
 }
 
 /* Stores the rows of the current sequence, which begin with row `first` of the pass. */
@@ -299,17 +280,14 @@ static void store(struct compressed_job *job, size_t first)
     const struct sp_workspace *ws = job->ws;
     const struct sp_vector *vector = ws->backend->vector;
     const struct sp_compressed_scratch *s = ws->compressed;
-    const struct sp_layer_config *l = job->layer->config;
     size_t pos = job->seq->pos, n = job->seq->n, at = first * s->ld_parts;
     const float *kv = ws->k + first * ws->ld_kv;
 
-    sp_kv_put_head(job->window, vector, 0, pos, n, kv, kv, ws->ld_kv);
-    if (l->rate == 0) return;
-    sp_kv_put_head(job->parts, vector, 0, pos, n, s->kv + at, s->gate + at, s->ld_parts);
-    if (l->overlaps)
-        sp_kv_put_head(job->key_parts, vector, 0, pos, n, s->key_kv + at, s->key_gate + at,
+    sp_kv_put_head(job->caches[WINDOW], vector, 0, pos, n, kv, kv, ws->ld_kv);
+    for (unsigned k = 0; k < n_compressors(job->layer->config); k++)
+        sp_kv_put_head(job->caches[PARTS + k], vector, 0, pos, n, s->kv[k] + at, s->gate[k] + at,
                        s->ld_parts);
-    sp_backend_rows(ws->backend, n, make_entries, job);
+    if (job->layer->config->rate) sp_pool_run(ws->backend->pool, n, make_entries, job);
 }
 
 /* ---- attention ---- */
@@ -328,9 +306,9 @@ static void gather_block(void *context, size_t block, unsigned worker)
     (void)worker;
     for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < g->n; i++)
         if (i < g->n_entries)
-            sp_kv_copy(to, i, g->job->entries, g->chosen ? g->chosen[i] : i, 0);
+            sp_kv_copy(to, i, g->job->caches[ENTRIES], g->chosen ? g->chosen[i] : i, 0);
         else
-            sp_kv_copy(to, i, g->job->window, g->first + i - g->n_entries, 0);
+            sp_kv_copy(to, i, g->job->caches[WINDOW], g->first + i - g->n_entries, 0);
 }
 
 static void attend_row(const struct compressed_job *job, unsigned layer, size_t t)
@@ -342,7 +320,7 @@ static void attend_row(const struct compressed_job *job, unsigned layer, size_t 
 
     g.n_entries = l->rate ? (pos + 1) / l->rate : 0;
     if (l->overlaps && g.n_entries > ws->model->config.index.top_k) {
-        g.chosen = sp_key_index_rank(ws, job->keys, t, g.n_entries);
+        g.chosen = sp_key_index_rank(ws, job->caches[KEYS], t, g.n_entries);
         g.n_entries = ws->model->config.index.top_k;
     }
     g.n = g.n_entries + n_window;
@@ -351,7 +329,7 @@ static void attend_row(const struct compressed_job *job, unsigned layer, size_t 
 }
 
 /* Rotates the values of row t back and sorts them by groups. */
-static void group_values(void *context, size_t t, unsigned worker)
+static void group_values(void *context, size_t t)
 {
     const struct compressed_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -359,7 +337,6 @@ static void group_values(void *context, size_t t, unsigned worker)
     const struct sp_layer_config *l = job->layer->config;
     float *heads = ws->heads.x + t * ws->heads.ld;
 
-    (void)worker;
     for (size_t h = 0; h < l->n_heads; h++)
         rotate_row(job, t, heads + h * l->head_dim, l->head_dim, -1);
     for (size_t g = 0; g < ws->model->config.compressed.n_groups; g++)
@@ -367,13 +344,12 @@ static void group_values(void *context, size_t t, unsigned worker)
                grouped->cols * sizeof *heads);
 }
 
-static void join_groups(void *context, size_t t, unsigned worker)
+static void join_groups(void *context, size_t t)
 {
     const struct compressed_job *job = context;
     const struct sp_compressed_config *c = &job->ws->model->config.compressed;
     const struct sp_compressed_scratch *s = job->ws->compressed;
 
-    (void)worker;
     for (size_t g = 0; g < c->n_groups; g++)
         memcpy(s->low.x + t * s->low.ld + g * c->out_rank,
                s->of_groups + (g * job->n + t) * s->ld_of_groups, c->out_rank * sizeof(float));
@@ -400,13 +376,9 @@ void sp_compressed_attention_run(struct sp_workspace *ws, unsigned layer, size_t
 
     project(&job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
-        const struct sp_decoder *d = ws->seqs[i].decoder;
         job.seq = &ws->seqs[i];
-        job.window = &d->caches[layer];
-        job.keys = &d->caches[ws->model->config.n_layers + layer];
-        job.entries = cache_of(d, layer, ENTRIES);
-        job.parts = cache_of(d, layer, PARTS);
-        job.key_parts = cache_of(d, layer, KEY_PARTS);
+        for (unsigned part = 0; part < SP_COMPRESSED_CACHES; part++)
+            job.caches[part] = cache_of(job.seq->decoder, layer, part);
         store(&job, first);
         for (size_t t = first; t < first + job.seq->n; t++)
             attend_row(&job, layer, t);

@@ -3,10 +3,9 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
-#include "format/base/mem.h"
-#include "runtime/model/compressed_attention.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
+#include "runtime/model/sublayers.h"
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
@@ -17,20 +16,18 @@
 
 /* ---- opening ---- */
 
-static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
+static void open_frequencies(struct sp_decoder *d)
 {
     const struct sp_config *config = &d->model->config;
     size_t planned = d->options.n_planned ? d->options.n_planned : d->options.n_positions;
-    enum sp_status st;
 
     for (unsigned i = 0; i < config->n_ropes; i++) {
         size_t half = config->ropes[i].n_rot / 2;
-        if ((st = sp_arena_rows(&d->memory, &d->frequencies[i], 1, half, err))) return st;
+        if ((d->frequencies[i] = sp_arena_rows(&d->memory, 1, half)) == NULL) return;
         sp_rope_frequencies(d->frequencies[i], &config->ropes[i], planned);
         for (size_t k = 0; d->model->rope_alpha && k < half; k++)
             d->frequencies[i][k] *= (float)sp_exp((double)d->model->rope_alpha[k]);
     }
-    return SP_OK;
 }
 
 /* The cache of the target's last layer of the same type that has keys. */
@@ -92,11 +89,11 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     enum sp_status st;
 
     if (config->compressed.q_rank) n_caches = SP_COMPRESSED_CACHES * n;
-    if ((st = sp_arena_new(&d->memory, &d->caches, n_caches, sizeof *d->caches, err))) return st;
+    d->caches = sp_arena_new(&d->memory, n_caches, sizeof *d->caches);
+    d->shared = sp_arena_new(&d->memory, n_spans, sizeof *d->shared);
+    d->keys = sp_arena_new(&d->memory, config->n_layers, sizeof *d->keys);
+    if ((st = sp_arena_check(&d->memory, err))) return st;
     d->n_caches = n_caches;
-    if ((st = sp_arena_new(&d->memory, &d->shared, n_spans, sizeof *d->shared, err))) return st;
-    if ((st = sp_arena_new(&d->memory, &d->keys, config->n_layers, sizeof *d->keys, err)))
-        return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
         if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
@@ -232,13 +229,12 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     d->backend = backend;
     d->options = *options;
     if ((st = open_workspace(d, err))) goto done;
-    if ((st = open_frequencies(d, err))) goto done;
+    open_frequencies(d);
     if ((st = open_caches(d, err))) goto done;
     if (options->budget == NULL && (st = sp_decoder_grow(d, options->n_positions, err))) goto done;
-    if ((st = sp_recurrent_open(d, err))) goto done;
-    if ((st = sp_state_checkpoints_open(d, err))) goto done;
-    if ((st = sp_arena_rows(&d->memory, &d->features, options->max_rows, n_features, err)))
-        goto done;
+    sp_recurrent_open(d);
+    d->features = sp_arena_rows(&d->memory, options->max_rows, n_features);
+    if ((st = sp_arena_check(&d->memory, err))) goto done;
     *out = d;
     d = NULL;
 done:
@@ -282,11 +278,6 @@ size_t sp_decoder_max_lora_rank(const struct sp_decoder *d)
 enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *d)
 {
     return d->options.cache_type;
-}
-
-bool sp_decoder_is_recurrent(const struct sp_decoder *d)
-{
-    return sp_config_is_recurrent(&d->model->config);
 }
 
 /* ---- to a page of the prompt cache and back ---- */
@@ -345,33 +336,6 @@ void sp_decoder_share(struct sp_decoder *d, struct sp_prompt_cache *cache, const
     free(rows);
 }
 
-enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_file *file,
-                                         struct sp_err *err)
-{
-    struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    enum sp_status st = SP_OK;
-
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        size_t n = sp_recurrent_spans(d, i, spans);
-        if (d->recurrent && d->recurrent[i].heads.state)
-            sp_head_state_flush(&d->recurrent[i].heads, d->backend->vector, d->backend->pool);
-        for (size_t k = 0; k < n && !st; k++)
-            st = sp_cache_file_bytes(file, spans[k].floats, spans[k].n * sizeof(float), err);
-    }
-    return st;
-}
-
-size_t sp_decoder_state_size(const struct sp_decoder *d)
-{
-    struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    size_t sum = 0;
-
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        for (size_t k = sp_recurrent_spans(d, i, spans); k-- > 0;)
-            sum += spans[k].n * sizeof(float);
-    return sum;
-}
-
 /* ---- hidden states of several target layers make the input of a draft ---- */
 
 struct fuse_job {
@@ -379,7 +343,7 @@ struct fuse_job {
     const float *features; /* [n][fc.cols] */
 };
 
-static void norm_features(void *context, size_t t, unsigned worker)
+static void norm_features(void *context, size_t t)
 {
     const struct fuse_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -387,7 +351,6 @@ static void norm_features(void *context, size_t t, unsigned worker)
     size_t width = ws->model->fc.cols, part = width;
     float eps = (float)ws->model->config.norm_eps, *row = ws->tapped.x + t * ws->tapped.ld;
 
-    (void)worker;
     memcpy(row, job->features + t * width, width * sizeof *row);
     if (ws->model->feature_norm == NULL) return;
     if (config->taps_normed) part = config->target_hidden;

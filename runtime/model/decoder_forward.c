@@ -1,23 +1,8 @@
 /* One pass of rows through the layers, in the order of the formulas: norm, mixer, residual add;
  * norm, MLP, residual add. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/sublayers.h"
 
-#include "runtime/model/altup.h"
-#include "runtime/model/block_attention.h"
-#include "runtime/model/block_conv.h"
-#include "runtime/model/compressed_attention.h"
-#include "runtime/model/delta_net.h"
-#include "runtime/model/experts.h"
-#include "runtime/model/gated_norm.h"
-#include "runtime/model/hyper.h"
-#include "runtime/model/latent_attention.h"
-#include "runtime/model/mamba.h"
-#include "runtime/model/mamba1.h"
-#include "runtime/model/ngrams.h"
-#include "runtime/model/per_layer.h"
 #include "runtime/model/rope.h"
-#include "runtime/model/self_attention.h"
-#include "runtime/model/short_conv.h"
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
@@ -58,13 +43,12 @@ struct embed_job {
     const uint32_t *ids;
 };
 
-static void embed_row(void *context, size_t t, unsigned worker)
+static void embed_row(void *context, size_t t)
 {
     const struct embed_job *job = context;
     const struct sp_model *own = job->ws->model;
     float *x = job->ws->x + t * job->ws->ld_x;
 
-    (void)worker;
     sp_embed_row(job->ws, job->source, job->ids[t], x);
     if (own->positions) {
         bool learned = own->config.n_positions_table != 0;
@@ -112,14 +96,13 @@ struct layer_job {
 };
 
 /* hidden = (norm of) x. */
-static void norm_row(void *context, size_t t, unsigned worker)
+static void norm_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
     float *x = ws->x + t * ws->ld_x, *hidden = ws->hidden.x + t * ws->hidden.ld;
     size_t n = ws->model->config.n_hidden;
 
-    (void)worker;
     if (job->norm_in || ws->model->config.norm_weightless)
         norm(ws, hidden, x, job->norm_in, job->norm_in_bias);
     else
@@ -130,14 +113,13 @@ static void norm_row(void *context, size_t t, unsigned worker)
 }
 
 /* x += (norm of) y, scaled; or x = norm of (x + y), scaled. */
-static void add_row(void *context, size_t t, unsigned worker)
+static void add_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
     float *x = ws->x + t * ws->ld_x, *y = ws->y + t * ws->ld_x;
     bool residual = ws->model->config.norms == SP_NORM_RESIDUAL;
 
-    (void)worker;
     if (job->rates) {
         norm(ws, y, y, NULL, NULL);
         for (size_t i = 0; i < ws->model->config.n_hidden; i++)
@@ -154,31 +136,31 @@ static void add_row(void *context, size_t t, unsigned worker)
 }
 
 /* x += (norm of) y, scaled; then hidden = (norm of) x. */
-static void add_norm_row(void *context, size_t t, unsigned worker)
+static void add_norm_row(void *context, size_t t)
 {
-    add_row(context, t, worker);
-    norm_row(context, t, worker);
+    add_row(context, t);
+    norm_row(context, t);
 }
 
 /* hidden = (norm of) x; then x += y, scaled. */
-static void norm_add_row(void *context, size_t t, unsigned worker)
+static void norm_add_row(void *context, size_t t)
 {
-    norm_row(context, t, worker);
-    add_row(context, t, worker);
+    norm_row(context, t);
+    add_row(context, t);
 }
 
 /* x = (x + (norm of) y + LAuReL) / sqrt 2; then hidden = (norm of) x. */
-static void laurel_norm_row(void *context, size_t t, unsigned worker)
+static void laurel_norm_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
 
-    add_row(context, t, worker);
+    add_row(context, t);
     sp_laurel_add(job->ws, t);
-    norm_row(context, t, worker);
+    norm_row(context, t);
 }
 
 /* The row function between a layer's mixer, if it has one, and its MLP. */
-static sp_pool_fn *before_ffn(const struct layer_job *job)
+static sp_row_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0 || job->ws->hyper) return norm_row;
     if (job->layer->config->norms == SP_NORM_TWIN) return norm_add_row;
@@ -310,14 +292,13 @@ static size_t begin_single(struct sp_decoder *d, size_t n, size_t pos, size_t n_
 }
 
 /* y = the weighted sum of the outputs of two parallel mixers. */
-static void join_row(void *context, size_t t, unsigned worker)
+static void join_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_config *config = &ws->model->config;
     float *y = ws->y + t * ws->ld_x;
 
-    (void)worker;
     if (config->attention_out_scale != 1)
         ws->backend->vector->scale(y, (float)config->attention_out_scale, config->n_hidden);
     ws->backend->vector->fma(y, ws->mamba_y + t * ws->ld_x, (float)config->mamba_out_scale,
@@ -367,14 +348,13 @@ static void run_mixers(struct layer_job *job, unsigned layer)
 }
 
 /* pairs = norm of [x, kept rows]. */
-static void pair_row(void *context, size_t t, unsigned worker)
+static void pair_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
     size_t n = ws->model->config.n_hidden;
     float *pair = ws->pairs.x + t * ws->pairs.ld;
 
-    (void)worker;
     memcpy(pair, ws->x + t * ws->ld_x, n * sizeof *pair);
     memcpy(pair + n, ws->kept + t * ws->ld_x, n * sizeof *pair);
     ws->backend->vector->rms_norm(pair, pair, job->layer->pair_norm, 2 * n,
@@ -382,26 +362,25 @@ static void pair_row(void *context, size_t t, unsigned worker)
 }
 
 /* hidden = y, normed if there is a norm. */
-static void pass_row(void *context, size_t t, unsigned worker)
+static void pass_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
     float *hidden = ws->hidden.x + t * ws->hidden.ld;
 
-    (void)worker;
     memcpy(hidden, ws->y + t * ws->ld_x, ws->model->config.n_hidden * sizeof *hidden);
     if (job->norm_in) norm(ws, hidden, hidden, job->norm_in, NULL);
 }
 
 /* y = x + y; hidden = norm of y. */
-static void sum_norm_row(void *context, size_t t, unsigned worker)
+static void sum_norm_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
 
     ws->backend->vector->add(ws->y + t * ws->ld_x, ws->x + t * ws->ld_x,
                              ws->model->config.n_hidden);
-    pass_row(context, t, worker);
+    pass_row(context, t);
 }
 
 /* Runs the block before a Mamba: hidden = the Mamba's input (sp_layer_has_block). */
@@ -488,12 +467,11 @@ static void run_mlp_sublayer(struct layer_job *job, unsigned layer)
 }
 
 /* x += what the layer before deferred. */
-static void add_deferred_row(void *context, size_t t, unsigned worker)
+static void add_deferred_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
 
-    (void)worker;
     ws->backend->vector->add(ws->x + t * ws->ld_x, ws->deferred + t * ws->ld_x,
                              ws->model->config.n_hidden);
 }
@@ -527,7 +505,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
 }
 
 /* What enum sp_join says. */
-static void join_streams_row(void *context, size_t t, unsigned worker)
+static void join_streams_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -535,7 +513,6 @@ static void join_streams_row(void *context, size_t t, unsigned worker)
     size_t n = ws->model->config.n_hidden;
     float *x = ws->x + t * ws->ld_x, *kept = ws->kept + t * ws->ld_x;
 
-    (void)worker;
     if (joins & SP_JOIN_NORM) sp_final_norm(ws, x, t);
     if (joins & SP_JOIN_FIRST) {
         memcpy(kept, x, n * sizeof *x);
@@ -581,7 +558,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     keep_taps(ws, SP_TAP_EMBEDDING);
     if (ws->altup && first < end) sp_altup_begin(ws, n);
     if (ws->hyper && first < end) sp_hyper_begin(ws, n);
-    if (ws->block_attention) ws->block_attention->n_blocks = 0;
+    if (ws->block_attention) sp_block_attention_begin(ws);
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
         if (job.layer->config->joins) sp_backend_rows(ws->backend, n, join_streams_row, &job);
@@ -615,13 +592,6 @@ void sp_decoder_run_layers(struct sp_decoder *d, const uint32_t *ids, size_t n, 
     run_layers(ws, n, first, end);
     for (size_t t = 0; to && t < n; t++)
         memcpy(to + t * h, ws->x + t * ws->ld_x, h * sizeof *to);
-}
-
-void sp_decoder_commit(struct sp_decoder *d, size_t n)
-{
-    assert(n >= d->n_committed && n <= d->n_run);
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        sp_recurrent_commit(d, i, n);
 }
 
 const float *sp_decoder_features(const struct sp_decoder *d)

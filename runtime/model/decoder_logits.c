@@ -14,22 +14,20 @@ struct final_job {
     size_t first, to; /* the first row of x, of hidden */
 };
 
-static void final_norm_row(void *context, size_t t, unsigned worker)
+static void final_norm_row(void *context, size_t t)
 {
     const struct final_job *job = context;
     struct sp_workspace *ws = job->ws;
 
-    (void)worker;
     sp_final_norm(ws, ws->hidden.x + (job->to + t) * ws->hidden.ld, job->first + t);
 }
 
 /* Brings a row of a shortlist into the order of the tokens, and finds its largest element. */
-static void spread_row(void *context, size_t t, unsigned worker)
+static void spread_row(void *context, size_t t)
 {
     const struct sp_workspace *ws = context;
     float *row = ws->logits + t * ws->ld_logits;
 
-    (void)worker;
     sp_vocab_shortlist_spread(ws->shortlist, row);
     atomic_store_explicit(&ws->argmax[t], 0, memory_order_relaxed);
     sp_argmax_of_part(&ws->argmax[t], ws->backend->vector, row, 0, ws->n_logits);
@@ -41,7 +39,7 @@ struct head_job {
 };
 
 /* hidden = norm(gelu(y)), before the head. */
-static void head_norm_row(void *context, size_t t, unsigned worker)
+static void head_norm_row(void *context, size_t t)
 {
     const struct head_job *job = context;
     const struct sp_workspace *ws = job->ws;
@@ -50,7 +48,6 @@ static void head_norm_row(void *context, size_t t, unsigned worker)
     const float *y = ws->y + t * ws->ld_x;
     size_t n = m->config.n_hidden;
 
-    (void)worker;
     for (size_t i = 0; i < n; i++)
         x[i] = sp_gelu_erff(y[i]);
     sp_center(x, x, n);

@@ -15,15 +15,14 @@
  *
  * The state is a struct sp_head_state. After a rejected draft token it equals, bit for bit, the
  * state of a sequence without that token. No weight is read twice. */
-#include "runtime/model/delta_net.h"
+#include "runtime/model/sublayers.h"
 
-#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
 #include <string.h>
 
-enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_delta_net_open(struct sp_workspace *ws)
 {
     const struct sp_delta_config *c = &ws->model->config.delta;
     const struct sp_head_sizes sizes = {.n_heads = c->n_value_heads,
@@ -31,14 +30,13 @@ enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
                                         .value_dim = c->value_dim,
                                         .key_dim = c->key_dim,
                                         .by_channel = c->by_channel};
-    enum sp_status st;
+    struct sp_recurrent_scratch *s;
 
-    if (c->n_value_heads == 0) return SP_OK;
-    st = sp_recurrent_scratch_open(&ws->delta_net, ws, &sizes, c->kernel, !c->lightning, err);
-    if (st || c->low_rank == 0) return st;
-    if ((st = sp_arena_acts(&ws->memory, &ws->delta_net->low_z, ws->max_rows, c->low_rank, err)))
-        return st;
-    return sp_arena_acts(&ws->memory, &ws->delta_net->low_decays, ws->max_rows, c->low_rank, err);
+    if (c->n_value_heads == 0) return;
+    ws->delta_net = s = sp_recurrent_scratch_new(ws, &sizes, c->kernel, !c->lightning);
+    if (s == NULL || c->low_rank == 0) return;
+    s->low_z = sp_arena_acts(&ws->memory, ws->max_rows, c->low_rank);
+    s->low_decays = sp_arena_acts(&ws->memory, ws->max_rows, c->low_rank);
 }
 
 /* Turns the n projected numbers of head h into decays. `bias` is that of the head. */
@@ -55,7 +53,7 @@ static void make_decays(const struct sp_delta_config *c, const struct sp_delta_w
 
 /* Makes q, k, v of row i of a sequence: convolution over the row and the kernel - 1 rows before it,
  * silu, q and k normed to length one. Makes the gates of the row. */
-static void mix_row(void *context, size_t i, unsigned worker)
+static void mix_row(void *context, size_t i)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_delta_weights *w = job->weights;
@@ -68,7 +66,6 @@ static void mix_row(void *context, size_t i, unsigned worker)
     float *u = sp_recurrent_convolve(job, w->conv, i);
     double scale = 1 / sqrt((double)c->key_dim);
 
-    (void)worker;
     vector->silu(u, s->channels);
     for (size_t h = 0; h < 2 * (size_t)c->n_key_heads; h++) {
         float *head = u + h * c->key_dim;
@@ -81,7 +78,7 @@ static void mix_row(void *context, size_t i, unsigned worker)
 }
 
 /* Lightning attention: silu of row i of a sequence, its values, and the decays. */
-static void activate_row(void *context, size_t i, unsigned worker)
+static void activate_row(void *context, size_t i)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_delta_weights *w = job->weights;
@@ -89,7 +86,6 @@ static void activate_row(void *context, size_t i, unsigned worker)
     size_t t = job->first + i;
     float *u = s->mixed + t * s->ld;
 
-    (void)worker;
     memcpy(u, s->input + t * s->ld, s->channels * sizeof *u);
     job->ws->backend->vector->silu(u, s->channels);
     memcpy(s->values + t * s->ld_z, u + 2 * s->n_keys, s->n_values * sizeof *u);
@@ -97,7 +93,7 @@ static void activate_row(void *context, size_t i, unsigned worker)
 }
 
 /* heads.x = norm(o) * silu(z) or sigmoid(z); a norm per head, or over all of them. */
-static void gate_row(void *context, size_t t, unsigned worker)
+static void gate_row(void *context, size_t t)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_delta_weights *w = job->weights;
@@ -109,7 +105,6 @@ static void gate_row(void *context, size_t t, unsigned worker)
     float *y = ws->heads.x + t * ws->heads.ld;
     bool sigmoid = c->by_channel || c->lightning || c->sigmoid_gate;
 
-    (void)worker;
     if (c->lightning) vector->rms_norm(out, out, w->norm, s->n_values, (float)SP_LATENT_EPS);
     for (size_t h = 0; !c->lightning && h < c->n_value_heads; h++) {
         float *o = out + h * c->value_dim;

@@ -30,7 +30,7 @@ struct pair_job {
 };
 
 /* tapped = [embedding, hidden], as wide as the input of fc. */
-static void join_row(void *context, size_t t, unsigned worker)
+static void join_row(void *context, size_t t)
 {
     const struct pair_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -42,7 +42,6 @@ static void join_row(void *context, size_t t, unsigned worker)
     float *embedding = ws->tapped.x + (job->first + t) * ws->tapped.ld;
     float *hidden = embedding + n_embedding;
 
-    (void)worker;
     sp_embed_row(ws, seq->embedder, seq->ids[t], embedding);
     memcpy(hidden, seq->hidden + t * n_hidden, n_hidden * sizeof *hidden);
     if (ws->model->pair_norms[0] == NULL) return;
@@ -51,7 +50,7 @@ static void join_row(void *context, size_t t, unsigned worker)
 }
 
 /* Makes an EAGLE-3 pair. The embedding is not scaled, as in the draft's training. */
-static void pair_row(void *context, size_t t, unsigned worker)
+static void pair_row(void *context, size_t t)
 {
     const struct pair_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -62,7 +61,6 @@ static void pair_row(void *context, size_t t, unsigned worker)
     const float *hidden = job->seq->hidden + t * h;
     float eps = (float)ws->model->config.norm_eps, *row = ws->pairs.x + at * ws->pairs.ld;
 
-    (void)worker;
     sp_backend_read_row(ws->backend, row, table, job->seq->ids[t]);
     vector->rms_norm(row, row, l->input_norm, h, eps);
     vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);

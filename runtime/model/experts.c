@@ -5,10 +5,8 @@
  * once an expert. A row adds the outputs of its experts in ascending order of experts, whatever the
  * other rows do. Routing follows transformers; enum sp_routing_law and struct sp_routing describe
  * it. Ties go to the lower index. */
-#include "runtime/model/experts.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -18,31 +16,54 @@
  * verified block; those of a prompt run in several groups. */
 enum { MIN_SLOTS = 128 };
 
-static enum sp_status open_slots(struct sp_workspace *ws, size_t n_ffn, struct sp_err *err)
+/* Which rows of a pass are routed to which expert, and the rows of the experts that run at once. An
+ * expert's slot is the place of one row in its input and output. */
+struct sp_experts_scratch {
+    unsigned max_used;      /* most experts of a row */
+    float *scores;          /* [max_rows][ld_scores] router logits, then scores */
+    float *selection;       /* [max_rows][ld_scores] scores to select by, if not `scores` */
+    float *group_selection; /* [max_rows][n_groups] scores of groups of experts */
+    size_t ld_scores;
+    unsigned *chosen;            /* [max_rows][max_used] experts of a row, ascending */
+    float *weights;              /* [max_rows][max_used] weights of the chosen experts */
+    size_t *slots;               /* [max_rows][max_used] slots of the row in the chosen experts */
+    size_t *n_rows;              /* [n_experts] rows of the pass that chose the expert */
+    size_t n_slots;              /* at least max_rows */
+    struct sp_acts latent;       /* [max_rows][n_latent], or empty */
+    struct sp_acts input;        /* [n_slots] normed rows, grouped by expert */
+    struct sp_acts ffn;          /* [n_slots] gated rows, input of down */
+    float *up;                   /* [n_slots][ld_ffn] */
+    float *y;                    /* [n_slots][ld_x] outputs of the experts */
+    struct sp_row_group *groups; /* [n_slots] the experts that run and their rows */
+    struct sp_acts router_input; /* [max_rows] input of the router, if not ws->hidden */
+    float *shared;               /* [max_rows][ld_x] output of the shared expert */
+    float *router_state; /* [max_rows][ld_x] r of struct sp_router_mlp, of the layer before */
+    float *shared_gate;  /* [max_rows][ld_shared_gate] its weight before the sigmoid */
+    size_t ld_shared_gate;
+};
+
+static void open_slots(struct sp_workspace *ws, size_t n_ffn)
 {
     struct sp_experts_scratch *e = ws->experts;
     size_t n = ws->max_rows, hidden = ws->model->config.n_hidden;
     size_t latent = ws->model->config.n_latent;
-    enum sp_status st;
 
     if (n < MIN_SLOTS) n = MIN_SLOTS;
     e->n_slots = n;
-    if (latent && (st = sp_arena_acts(&ws->memory, &e->latent, ws->max_rows, latent, err)))
-        return st;
-    if ((st = sp_arena_acts(&ws->memory, &e->input, n, latent ? latent : hidden, err))) return st;
-    if ((st = sp_arena_acts(&ws->memory, &e->ffn, n, n_ffn, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &e->up, n, ws->ld_ffn, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &e->y, n, ws->ld_x, err))) return st;
-    return sp_arena_new(&ws->memory, &e->groups, n, sizeof *e->groups, err);
+    if (latent) e->latent = sp_arena_acts(&ws->memory, ws->max_rows, latent);
+    e->input = sp_arena_acts(&ws->memory, n, latent ? latent : hidden);
+    e->ffn = sp_arena_acts(&ws->memory, n, n_ffn);
+    e->up = sp_arena_rows(&ws->memory, n, ws->ld_ffn);
+    e->y = sp_arena_rows(&ws->memory, n, ws->ld_x);
+    e->groups = sp_arena_new(&ws->memory, n, sizeof *e->groups);
 }
 
-enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_experts_open(struct sp_workspace *ws)
 {
     const struct sp_config *config = &ws->model->config;
     size_t rows = ws->max_rows;
-    struct sp_experts_scratch *e = NULL;
+    struct sp_experts_scratch *e;
     unsigned n_experts = 0, max_used = 0, n_ffn = 0, n_router = config->routing.n_hidden;
-    enum sp_status st;
 
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
@@ -52,31 +73,24 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
         if (l->n_experts_used > max_used) max_used = l->n_experts_used;
         if (l->n_ffn > n_ffn) n_ffn = l->n_ffn;
     }
-    if (n_experts == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &e, 1, sizeof *e, err))) return st;
-    ws->experts = e;
+    if (n_experts == 0) return;
+    if ((e = ws->experts = sp_arena_new(&ws->memory, 1, sizeof *e)) == NULL) return;
     e->max_used = max_used;
     e->ld_scores = sp_matrix_ld(n_experts);
-    if ((st = sp_arena_rows(&ws->memory, &e->scores, rows, e->ld_scores, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &e->selection, rows, e->ld_scores, err))) return st;
-    if ((st = sp_arena_new(&ws->memory, &e->group_selection, rows * config->routing.n_groups,
-                           sizeof *e->group_selection, err)))
-        return st;
-    if ((st = sp_arena_new(&ws->memory, &e->chosen, rows * max_used, sizeof *e->chosen, err)))
-        return st;
-    if ((st = sp_arena_new(&ws->memory, &e->weights, rows * max_used, sizeof *e->weights, err)))
-        return st;
-    if ((st = sp_arena_new(&ws->memory, &e->slots, rows * max_used, sizeof *e->slots, err)))
-        return st;
-    if ((st = sp_arena_new(&ws->memory, &e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
-    if ((st = open_slots(ws, n_ffn, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &e->shared, rows, ws->ld_x, err))) return st;
+    e->scores = sp_arena_rows(&ws->memory, rows, e->ld_scores);
+    e->selection = sp_arena_rows(&ws->memory, rows, e->ld_scores);
+    e->group_selection =
+        sp_arena_new(&ws->memory, rows * config->routing.n_groups, sizeof *e->group_selection);
+    e->chosen = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->chosen);
+    e->weights = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->weights);
+    e->slots = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->slots);
+    e->n_rows = sp_arena_new(&ws->memory, n_experts, sizeof *e->n_rows);
+    open_slots(ws, n_ffn);
+    e->shared = sp_arena_rows(&ws->memory, rows, ws->ld_x);
     e->ld_shared_gate = sp_matrix_ld(1);
-    if ((st = sp_arena_rows(&ws->memory, &e->shared_gate, rows, e->ld_shared_gate, err))) return st;
-    st = sp_arena_rows(&ws->memory, &e->router_state, n_router ? rows : 0, ws->ld_x, err);
-    if (st) return st;
-    return sp_arena_acts(&ws->memory, &e->router_input, rows,
-                         n_router ? n_router : config->n_hidden, err);
+    e->shared_gate = sp_arena_rows(&ws->memory, rows, e->ld_shared_gate);
+    e->router_state = sp_arena_rows(&ws->memory, n_router ? rows : 0, ws->ld_x);
+    e->router_input = sp_arena_acts(&ws->memory, rows, n_router ? n_router : config->n_hidden);
 }
 
 /* The rows of a pass in one layer. */
@@ -256,7 +270,7 @@ static void sort_experts(unsigned *chosen, float *weights, unsigned k)
     }
 }
 
-static void route_row(void *context, size_t t, unsigned worker)
+static void route_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_experts_scratch *e = job->ws->experts;
@@ -264,7 +278,6 @@ static void route_row(void *context, size_t t, unsigned worker)
     unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
     unsigned n_always = job->ws->model->config.routing.n_always;
 
-    (void)worker;
     score_experts(job, scores);
     if (job->layer->token_experts) {
         const float *row = job->layer->token_experts + (size_t)job->ws->ids[t] * k;
@@ -281,7 +294,7 @@ static void route_row(void *context, size_t t, unsigned worker)
 }
 
 /* Gemma 4's router reads the residual stream itself, normed without weight and scaled. */
-static void prepare_router_row(void *context, size_t t, unsigned worker)
+static void prepare_router_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -289,14 +302,13 @@ static void prepare_router_row(void *context, size_t t, unsigned worker)
     float *row = ws->experts->router_input.x + t * ws->experts->router_input.ld;
     size_t n = ws->model->config.n_hidden;
 
-    (void)worker;
     vector->rms_norm(row, ws->x + t * ws->ld_x, NULL, n, (float)ws->model->config.norm_eps);
     vector->mul(row, job->layer->router_scale, n);
     vector->scale(row, (float)(1 / sqrt((double)n)), n);
 }
 
 /* Makes the input of the router, or of its next step, of what a product left in e->shared. */
-static void step_router_row(void *context, size_t t, unsigned worker)
+static void step_router_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     const struct sp_vector *vector = job->ws->backend->vector;
@@ -306,7 +318,6 @@ static void step_router_row(void *context, size_t t, unsigned worker)
     float *row = e->router_input.x + t * e->router_input.ld;
     size_t n = e->router_input.cols;
 
-    (void)worker;
     for (size_t i = 0; job->step && i < n; i++)
         row[i] = sp_gelu_erff(y[i]);
     if (job->step) return;
@@ -329,12 +340,11 @@ static void run_router_mlp(struct route_job *job)
 }
 
 /* Gemma 4's experts read the residual stream with a norm of their own. */
-static void prepare_expert_row(void *context, size_t t, unsigned worker)
+static void prepare_expert_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
 
-    (void)worker;
     ws->backend->vector->rms_norm(ws->hidden.x + t * ws->hidden.ld, ws->x + t * ws->ld_x,
                                   job->layer->experts_norm, ws->model->config.n_hidden,
                                   (float)ws->model->config.norm_eps);
@@ -365,7 +375,7 @@ static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t
 }
 
 /* y += sigmoid(w . x) * shared, or shared or half of it; or y = norm(y) + norm(shared). */
-static void add_shared_row(void *context, size_t t, unsigned worker)
+static void add_shared_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -374,7 +384,6 @@ static void add_shared_row(void *context, size_t t, unsigned worker)
     float *y = ws->y + t * ws->ld_x, *shared = ws->experts->shared + t * ws->ld_x;
     float eps = (float)ws->model->config.norm_eps;
 
-    (void)worker;
     if (job->config->defers_experts) {
         memcpy(ws->deferred + t * ws->ld_x, y, n * sizeof *y);
         memcpy(y, shared, n * sizeof *y);
@@ -444,14 +453,13 @@ static void assign_slots(const struct route_job *job, size_t n_groups)
 }
 
 /* Clears row t of the output and copies the row to the slots of its experts. */
-static void gather_row(void *context, size_t t, unsigned worker)
+static void gather_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_experts_scratch *e = ws->experts;
     size_t n = job->input->cols;
 
-    (void)worker;
     if (job->first == 0) memset(ws->y + t * ws->ld_x, 0, n * sizeof(float));
     if (is_single(job)) return;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
@@ -463,14 +471,13 @@ static void gather_row(void *context, size_t t, unsigned worker)
     }
 }
 
-static void add_row(void *context, size_t t, unsigned worker)
+static void add_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_experts_scratch *e = ws->experts;
     bool weighed = ws->model->config.routing.weighs_input;
 
-    (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_running(job, e->chosen[i])) continue;
         ws->backend->vector->fma(ws->y + t * ws->ld_x, e->y + e->slots[i] * ws->ld_x,
@@ -479,13 +486,12 @@ static void add_row(void *context, size_t t, unsigned worker)
 }
 
 /* Adds the choices of row t that return their input. */
-static void add_zero_row(void *context, size_t t, unsigned worker)
+static void add_zero_row(void *context, size_t t)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
     const struct sp_experts_scratch *e = ws->experts;
 
-    (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (e->chosen[i] < job->config->n_experts) continue;
         ws->backend->vector->fma(ws->y + t * ws->ld_x, ws->hidden.x + t * ws->hidden.ld,

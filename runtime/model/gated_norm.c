@@ -1,25 +1,26 @@
 /* Norms of the inputs of o_proj and down_proj, and norms with a gate of low rank (axk2 in
  * transformers 5.24): y = norm(x), then y * sigmoid(up silu(down y)).
  */
-#include "runtime/model/gated_norm.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/workspace.h"
+struct sp_gated_norm_scratch {
+    struct sp_acts low; /* [max_rows][rank] */
+    float *gate;        /* [max_rows][ld] */
+    size_t ld;
+};
 
-enum sp_status sp_gated_norm_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_gated_norm_open(struct sp_workspace *ws)
 {
     const struct sp_config *c = &ws->model->config;
     unsigned rank = c->hyper.rank ? c->hyper.rank : c->norm_gate_rank;
     size_t width = c->hyper.rank ? (size_t)c->hyper.n_streams * c->n_hidden : c->n_hidden;
-    struct sp_gated_norm_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_gated_norm_scratch *s;
 
-    if (rank == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->gated_norm = s;
-    if ((st = sp_arena_acts(&ws->memory, &s->low, ws->max_rows, rank, err))) return st;
+    if (rank == 0) return;
+    if ((s = ws->gated_norm = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
+    s->low = sp_arena_acts(&ws->memory, ws->max_rows, rank);
     s->ld = sp_matrix_ld(width);
-    return sp_arena_rows(&ws->memory, &s->gate, ws->max_rows, s->ld, err);
+    s->gate = sp_arena_rows(&ws->memory, ws->max_rows, s->ld);
 }
 
 struct inner_job {
@@ -29,13 +30,12 @@ struct inner_job {
     size_t n;
 };
 
-static void inner_row(void *context, size_t t, unsigned worker)
+static void inner_row(void *context, size_t t)
 {
     const struct inner_job *job = context;
     const struct sp_config *c = &job->ws->model->config;
     float *x = job->rows->x + t * job->rows->ld;
 
-    (void)worker;
     if (c->unit.init != 0)
         job->ws->backend->vector->l2_norm(x, x, job->n, (float)c->norm_eps, 1);
     else
@@ -50,21 +50,19 @@ void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, cons
     if (ws->model->config.inner_norms) sp_backend_rows(ws->backend, n, inner_row, &job);
 }
 
-static void activate_row(void *context, size_t t, unsigned worker)
+static void activate_row(void *context, size_t t)
 {
     struct sp_workspace *ws = context;
     struct sp_acts *low = &ws->gated_norm->low;
 
-    (void)worker;
     ws->backend->vector->silu(low->x + t * low->ld, low->cols);
 }
 
-static void gate_row(void *context, size_t t, unsigned worker)
+static void gate_row(void *context, size_t t)
 {
     const struct inner_job *job = context;
     const struct sp_gated_norm_scratch *s = job->ws->gated_norm;
 
-    (void)worker;
     job->ws->backend->vector->sigmoid_mul(job->rows->x + t * job->rows->ld, s->gate + t * s->ld,
                                           job->n);
 }

@@ -1,20 +1,15 @@
 #include "runtime/model/head_state.h"
 
-#include "format/base/mem.h"
-
 #include <assert.h>
 #include <string.h>
 
 enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
 
-enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace, struct sp_arena *arena,
-                                      size_t key_dim, size_t n_threads, struct sp_err *err)
+void sp_head_workspace_init(struct sp_head_workspace *workspace, struct sp_arena *arena,
+                            size_t key_dim, size_t n_threads)
 {
-    enum sp_status st;
-
-    if ((st = sp_arena_rows(arena, &workspace->states, n_threads, STATE_ROWS * key_dim, err)))
-        return st;
-    return sp_arena_rows(arena, &workspace->unused, n_threads, STATE_ROWS, err);
+    workspace->states = sp_arena_rows(arena, n_threads, STATE_ROWS * key_dim);
+    workspace->unused = sp_arena_rows(arena, n_threads, STATE_ROWS);
 }
 
 static size_t n_values(const struct sp_head_sizes *sizes)
@@ -33,22 +28,14 @@ size_t sp_head_n_decays(const struct sp_head_sizes *sizes)
     return sizes->n_heads * (sizes->by_channel ? sizes->key_dim : 1);
 }
 
-enum sp_status sp_head_state_init(struct sp_head_state *s, struct sp_arena *arena,
-                                  const struct sp_head_sizes *sizes, struct sp_err *err)
+void sp_head_state_init(struct sp_head_state *s, struct sp_arena *arena,
+                        const struct sp_head_sizes *sizes)
 {
-    enum sp_status st;
-
     *s = (struct sp_head_state){.sizes = *sizes};
-    if ((st = sp_arena_rows(arena, &s->state, n_values(sizes), sizes->key_dim, err))) return st;
-    if ((st = sp_arena_rows(arena, &s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
-    if ((st = sp_arena_rows(arena, &s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
-    return sp_arena_rows(arena, &s->decays, sizes->max_logged, sp_head_n_decays(sizes), err);
-}
-
-void sp_head_state_reset(struct sp_head_state *s)
-{
-    s->n_pending = 0;
-    memset(s->state, 0, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
+    s->state = sp_arena_rows(arena, n_values(sizes), sizes->key_dim);
+    s->keys = sp_arena_rows(arena, sizes->max_logged, n_keys(sizes));
+    s->deltas = sp_arena_rows(arena, sizes->max_logged, n_values(sizes));
+    s->decays = sp_arena_rows(arena, sizes->max_logged, sp_head_n_decays(sizes));
 }
 
 /* Offset of a head's key in a row of keys. */

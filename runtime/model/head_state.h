@@ -69,16 +69,13 @@ struct sp_head_pass {
 /* Decays of all heads. */
 size_t sp_head_n_decays(const struct sp_head_sizes *sizes);
 
-/* The memory of both is that of an arena. */
-SP_MUST_CHECK enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace,
-                                                    struct sp_arena *arena, size_t key_dim,
-                                                    size_t n_threads, struct sp_err *err);
+/* The memory of both is that of an arena, which the caller checks. */
+void sp_head_workspace_init(struct sp_head_workspace *workspace, struct sp_arena *arena,
+                            size_t key_dim, size_t n_threads);
 
 /* The state is zero, as at the beginning of a sequence. */
-SP_MUST_CHECK enum sp_status sp_head_state_init(struct sp_head_state *s, struct sp_arena *arena,
-                                                const struct sp_head_sizes *sizes,
-                                                struct sp_err *err);
-void sp_head_state_reset(struct sp_head_state *s);
+void sp_head_state_init(struct sp_head_state *s, struct sp_arena *arena,
+                        const struct sp_head_sizes *sizes);
 
 /* Sets pass->out. The first n_committed rows change the state, the others are logged. */
 void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool);

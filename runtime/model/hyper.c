@@ -19,11 +19,8 @@
  *   a sublayer, or the head, reads sum_i sigmoid(up silu(down flat(n)))_i n_i
  *   b = strength sigmoid(W flat(n)) is the weight of what it writes
  */
-#include "runtime/model/hyper.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
-#include "runtime/model/gated_norm.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -36,23 +33,19 @@ struct sp_hyper_scratch {
     size_t ld_mix;
 };
 
-enum sp_status sp_hyper_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_hyper_open(struct sp_workspace *ws)
 {
     const struct sp_config *config = &ws->model->config;
     size_t k = config->hyper.n_streams;
-    struct sp_hyper_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_hyper_scratch *s;
 
-    if (k == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->hyper = s;
+    if (k == 0) return;
+    if ((s = ws->hyper = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->ld_mix = sp_matrix_ld(2 * k + k * k);
-    if ((st = sp_arena_rows(&ws->memory, &s->mix, ws->max_rows, s->ld_mix, err))) return st;
-    if (config->hyper.rank) {
-        st = sp_arena_acts(&ws->memory, &s->normed, ws->max_rows, k * config->n_hidden, err);
-        if (st) return st;
-    }
-    return sp_arena_acts(&ws->memory, &s->streams, ws->max_rows, k * config->n_hidden, err);
+    s->mix = sp_arena_rows(&ws->memory, ws->max_rows, s->ld_mix);
+    if (config->hyper.rank)
+        s->normed = sp_arena_acts(&ws->memory, ws->max_rows, k * config->n_hidden);
+    s->streams = sp_arena_acts(&ws->memory, ws->max_rows, k * config->n_hidden);
 }
 
 struct hyper_job {
@@ -65,12 +58,11 @@ float *sp_hyper_streams(const struct sp_workspace *ws, size_t t)
     return ws->hyper->streams.x + t * ws->hyper->streams.ld;
 }
 
-static void begin_row(void *context, size_t t, unsigned worker)
+static void begin_row(void *context, size_t t)
 {
     const struct sp_workspace *ws = context;
     size_t n = ws->model->config.n_hidden;
 
-    (void)worker;
     for (size_t i = 0; i < ws->model->config.hyper.n_streams; i++)
         memcpy(sp_hyper_streams(ws, t) + i * n, ws->x + t * ws->ld_x, n * sizeof *ws->x);
 }
@@ -116,7 +108,7 @@ static void balance(float *c, const struct sp_hyper_config *config)
 }
 
 /* Replaces m by the weights, and sums the streams by the first of them. */
-static void read_row(void *context, size_t t, unsigned worker)
+static void read_row(void *context, size_t t)
 {
     const struct hyper_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -127,7 +119,6 @@ static void read_row(void *context, size_t t, unsigned worker)
     size_t n = config->n_hidden, k = c->n_streams;
     double sum = 0;
 
-    (void)worker;
     for (size_t i = 0; i < k * n; i++)
         sum += (double)streams[i] * streams[i];
     factor = (float)(1 / sqrt(sum / (double)(k * n) + config->norm_eps));
@@ -145,7 +136,7 @@ static void read_row(void *context, size_t t, unsigned worker)
 }
 
 /* Sums the streams: gated ones, or by equal weights. Of gated ones m becomes b. */
-static void sum_row(void *context, size_t t, unsigned worker)
+static void sum_row(void *context, size_t t)
 {
     const struct hyper_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -155,7 +146,6 @@ static void sum_row(void *context, size_t t, unsigned worker)
     float factor = c->rank ? 1 : 1.0f / (float)c->n_streams;
     size_t n = ws->model->config.n_hidden, k = c->n_streams;
 
-    (void)worker;
     memset(x, 0, n * sizeof *x);
     for (size_t i = 0; i < k; i++) {
         ws->backend->vector->fma(x, from->x + t * from->ld + i * n, factor, n);
@@ -163,13 +153,12 @@ static void sum_row(void *context, size_t t, unsigned worker)
     }
 }
 
-static void norm_streams(void *context, size_t t, unsigned worker)
+static void norm_streams(void *context, size_t t)
 {
     const struct hyper_job *job = context;
     const struct sp_config *c = &job->ws->model->config;
     const struct sp_acts *normed = &job->ws->hyper->normed;
 
-    (void)worker;
     for (size_t i = 0; i < normed->cols; i += c->n_hidden)
         job->ws->backend->vector->rms_norm(normed->x + t * normed->ld + i,
                                            sp_hyper_streams(job->ws, t) + i, job->w->norm + i,
@@ -201,13 +190,12 @@ static void mix_streams(float *streams, const float *c, size_t k, size_t n)
     }
 }
 
-static void write_row(void *context, size_t t, unsigned worker)
+static void write_row(void *context, size_t t)
 {
     struct sp_workspace *ws = context;
     const float *b = ws->hyper->mix + t * ws->hyper->ld_mix;
     size_t n = ws->model->config.n_hidden, k = ws->model->config.hyper.n_streams;
 
-    (void)worker;
     if (ws->model->config.hyper.n_balance) mix_streams(sp_hyper_streams(ws, t), b + 2 * k, k, n);
     for (size_t i = 0; i < k; i++)
         ws->backend->vector->fma(sp_hyper_streams(ws, t) + i * n, ws->y + t * ws->ld_x, b[k + i],

@@ -29,21 +29,13 @@
  * walks like any other: a row therefore reads all index keys, but only top_k latents. */
 #include "runtime/model/key_index.h"
 
-#include "format/base/mem.h"
 #include "runtime/model/decoder_internal.h"
-#include "runtime/model/latent_attention.h"
 #include "runtime/model/rope.h"
 #include "runtime/vector/fmath.h"
 #include "quantize/types/float_cast.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Index keys are never coded in 8 bits, which would choose other keys. */
-static enum sp_cache_type type_of_cache(const struct sp_decoder *d)
-{
-    return d->options.cache_type == SP_CACHE_F32 ? SP_CACHE_F32 : SP_CACHE_F16;
-}
 
 enum sp_status sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d,
                                        struct sp_err *err)
@@ -52,8 +44,8 @@ enum sp_status sp_key_index_open_cache(struct sp_kv *cache, const struct sp_deco
     unsigned parts = c->pool ? c->head_dim * (c->mean ? 1 : 2) : 1; /* of a key of a pool */
     struct sp_kv_shape shape = {1, c->head_dim, parts};
 
-    return sp_kv_init(cache, type_of_cache(d), shape, d->options.n_positions, 0,
-                      d->options.max_rows, err);
+    return sp_kv_init(cache, sp_uncoded_type(d->options.cache_type), shape, d->options.n_positions,
+                      0, d->options.max_rows, err);
 }
 
 enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cache_type,
@@ -67,12 +59,12 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
                                 config->latent.kv_rank};
     size_t n_heads = c->n_heads, n_threads = sp_pool_n_threads(ws->backend->pool);
     size_t rows = ws->max_rows;
-    struct sp_key_index_scratch *s = NULL;
+    struct sp_arena *m = &ws->memory;
+    struct sp_key_index_scratch *s;
     enum sp_status st;
 
     if (c->top_k == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->key_index = s;
+    if ((s = ws->key_index = sp_arena_new(m, 1, sizeof *s)) == NULL) return SP_OK;
     s->n_chosen = c->pool ? (size_t)c->top_k + c->pool - 1 : c->top_k;
     if (s->n_chosen > ws->n_positions) s->n_chosen = ws->n_positions;
     s->ld_q = sp_matrix_ld(n_heads * c->head_dim);
@@ -82,19 +74,15 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     s->n_choices = c->block ? n_heads : 1;
     if (config->latent.kv_rank == 0)
         shape = (struct sp_kv_shape){l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
-    if ((st = sp_arena_rows(&ws->memory, &s->q, rows, s->ld_q, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->k, rows, s->ld_k, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->weights, rows, s->ld_weights, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->pool_key, 1, s->ld_k, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->angles, 1, c->head_dim, err))) return st;
-    if ((st = sp_new_aligned(&s->queries, n_heads, sp_query_size(c->head_dim), err))) return st;
-    if ((st = sp_arena_keep(&ws->memory, s->queries, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->head_scores, n_threads * n_heads, SP_SPAN, err)))
-        return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->scores, s->n_choices, s->ld_scores, err))) return st;
-    if ((st = sp_arena_new(&ws->memory, &s->chosen, rows * s->n_choices * s->n_chosen,
-                           sizeof *s->chosen, err)))
-        return st;
+    s->q = sp_arena_rows(m, rows, s->ld_q);
+    s->k = sp_arena_rows(m, rows, s->ld_k);
+    s->weights = sp_arena_rows(m, rows, s->ld_weights);
+    s->pool_key = sp_arena_rows(m, 1, s->ld_k);
+    s->angles = sp_arena_rows(m, 1, c->head_dim);
+    s->queries = (void *)sp_arena_rows(m, n_heads, sp_query_size(c->head_dim) / sizeof(float));
+    s->head_scores = sp_arena_rows(m, n_threads * n_heads, SP_SPAN);
+    s->scores = sp_arena_rows(m, s->n_choices, s->ld_scores);
+    s->chosen = sp_arena_new(m, rows * s->n_choices * s->n_chosen, sizeof *s->chosen);
     if (config->compressed.q_rank) return SP_OK; /* which gathers keys itself */
     if ((st = sp_kv_init(&s->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
     return sp_kv_grow(&s->gathered, s->n_chosen, err);
@@ -108,6 +96,7 @@ struct index_job {
     const struct sp_kv *cache; /* of the index keys of the current sequence */
     const float *frequencies;  /* of the rotation of that sequence */
     size_t t, n_keys;          /* the current row, and the keys that it sees */
+    const struct sp_acts *latents;
 };
 
 static void rotate(const struct index_job *job, size_t t, float *x)
@@ -124,7 +113,7 @@ static void rotate(const struct index_job *job, size_t t, float *x)
 }
 
 /* Norms and rotates the key of row t and its queries, and scales its weights. */
-static void prepare_row(void *context, size_t t, unsigned worker)
+static void prepare_row(void *context, size_t t)
 {
     const struct index_job *job = context;
     const struct sp_index_config *c = &job->ws->model->config.index;
@@ -134,7 +123,6 @@ static void prepare_row(void *context, size_t t, unsigned worker)
     float *k = s->k + t * s->ld_k, *weights = s->weights + t * s->ld_weights;
     float ln = (float)sp_log((double)job->ws->positions[t] + 1);
 
-    (void)worker;
     if (w->k_norm_bias) sp_center(k, k, c->head_dim);
     if (!c->mean) vector->rms_norm(k, k, w->k_norm, c->head_dim, (float)c->norm_eps);
     if (w->k_norm_bias) vector->add(k, w->k_norm_bias, c->head_dim);
@@ -150,16 +138,14 @@ static void prepare_row(void *context, size_t t, unsigned worker)
 }
 
 /* Norms row t of the layer's input, of which queries are made. */
-static void norm_input(void *context, size_t t, unsigned worker)
+static void norm_input(void *context, size_t t)
 {
     const struct index_job *job = context;
     const struct sp_workspace *ws = job->ws;
     const struct sp_index_weights *w = &job->layer->index;
-    const struct sp_acts *to = &ws->latent_attention->q_latent;
-    float *row = to->x + t * to->ld;
+    float *row = job->latents->x + t * job->latents->ld;
     size_t n = ws->model->config.n_hidden;
 
-    (void)worker;
     sp_center(row, ws->hidden.x + t * ws->hidden.ld, n);
     ws->backend->vector->rms_norm(row, row, w->input_norm, n,
                                   (float)ws->model->config.index.norm_eps);
@@ -168,6 +154,31 @@ static void norm_input(void *context, size_t t, unsigned worker)
 
 /* ---- pools ---- */
 
+/* The best of the gates comes first, so that no exponential is larger than 1. */
+void sp_pool_tokens(float *out, const struct sp_token_pool *p)
+{
+    for (size_t d = 0; d < p->dim; d++) {
+        float max = -INFINITY, sum = 0;
+        out[d] = 0;
+        for (int step = 0; step < 2; step++) {
+            for (size_t j = 0; j < p->n; j++) {
+                size_t at = p->first + j;
+                size_t column = (j + p->rate < p->n ? 0 : p->width - p->dim) + d;
+                float gate = 0, x;
+                if (p->bias)
+                    gate = sp_kv_value_number(p->from, at, p->keyed ? column : p->dim + d) +
+                           p->bias[j % p->rate * p->width + column];
+                if (step == 0) max = gate > max ? gate : max;
+                if (step == 0) continue;
+                x = (p->keyed ? sp_kv_key_number : sp_kv_value_number)(p->from, at, column);
+                sum += sp_expf(gate - max);
+                out[d] += sp_expf(gate - max) * x;
+            }
+        }
+        out[d] /= sum;
+    }
+}
+
 /* key = the key of the pool that ends at `pos`. */
 static void make_pool_key(float *key, const struct index_job *job, size_t pos)
 {
@@ -175,26 +186,16 @@ static void make_pool_key(float *key, const struct index_job *job, size_t pos)
     const struct sp_index_config *c = &config->index;
     const struct sp_rope *rope = &config->ropes[0];
     const struct sp_vector *vector = job->ws->backend->vector;
-    const float *bias = job->layer->index.pool_bias;
     float *cos = job->ws->key_index->angles, *sin = cos + rope->n_rot / 2;
+    const struct sp_token_pool pool = {.from = job->cache,
+                                       .bias = c->mean ? NULL : job->layer->index.pool_bias,
+                                       .first = pos + 1 - c->pool,
+                                       .n = c->pool,
+                                       .rate = c->pool,
+                                       .width = c->head_dim,
+                                       .dim = c->head_dim};
 
-    for (size_t d = 0; d < c->head_dim; d++) {
-        float max = -INFINITY, sum = 0;
-        key[d] = 0;
-        for (int step = 0; step < 2; step++) {
-            for (size_t j = 0; j < c->pool; j++) {
-                size_t at = pos + 1 - c->pool + j;
-                float gate = c->mean ? 0
-                                     : sp_kv_value_number(job->cache, at, c->head_dim + d) +
-                                           bias[j * c->head_dim + d];
-                if (step == 0) max = gate > max ? gate : max;
-                if (step == 0) continue;
-                sum += sp_expf(gate - max);
-                key[d] += sp_expf(gate - max) * sp_kv_value_number(job->cache, at, d);
-            }
-        }
-        key[d] /= sum;
-    }
+    sp_pool_tokens(key, &pool);
     if (!c->mean) return;
     vector->rms_norm(key, key, job->layer->index.k_norm, c->head_dim, (float)c->norm_eps);
     sp_rope_row(cos, sin, job->frequencies, rope->n_rot / 2, rope->amplitude, pos + 1 - c->pool);
@@ -338,26 +339,26 @@ static void choose_row(struct index_job *job, size_t t, size_t n)
     }
 }
 
-void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n)
+void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, struct sp_acts *latents, size_t n)
 {
     const struct sp_key_index_scratch *s = ws->key_index;
-    struct index_job job = {.ws = ws, .layer = &ws->model->layers[layer]};
+    struct index_job job = {.ws = ws, .layer = &ws->model->layers[layer], .latents = latents};
     const struct sp_index_weights *w = &job.layer->index;
     const struct sp_product q = {.w = &w->q, .y = s->q, .ldy = s->ld_q};
     const struct sp_product weights = {.w = &w->weights, .y = s->weights, .ldy = s->ld_weights};
     const struct sp_product in[] = {
         {.w = &w->k, .y = s->k, .ldy = s->ld_k},
-        ws->latent_attention ? weights : q,
+        latents ? weights : q,
     };
     const struct sp_product gate = {.w = &w->pool_gate, .y = s->k + w->k.rows, .ldy = s->ld_k};
 
     sp_backend_multiply(ws->backend, in, 2, &ws->hidden, n);
     /* Later, since the last panel of a key may reach into the gate. */
     if (w->pool_gate.rows) sp_backend_multiply(ws->backend, &gate, 1, &ws->hidden, n);
-    if (ws->latent_attention) {
-        ws->latent_attention->q_latent.cols = w->q.cols;
+    if (latents) {
+        latents->cols = w->q.cols;
         if (w->input_norm) sp_backend_rows(ws->backend, n, norm_input, &job);
-        sp_backend_multiply(ws->backend, &q, 1, &ws->latent_attention->q_latent, n);
+        sp_backend_multiply(ws->backend, &q, 1, latents, n);
     }
     sp_backend_rows(ws->backend, n, prepare_row, &job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {

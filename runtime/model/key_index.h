@@ -4,6 +4,7 @@
 
 #include "runtime/backend/kv.h"
 
+struct sp_acts;      /* quantize/kernels.h */
 struct sp_decoder;   /* runtime/model/decoder_internal.h */
 struct sp_workspace; /* runtime/model/workspace.h */
 
@@ -22,8 +23,30 @@ struct sp_key_index_scratch {
     struct sp_kv gathered; /* [n_chosen] keys and values of one row */
 };
 
+/* The type of caches whose numbers are read one by one, or choose keys: they are never coded, which
+ * would choose other keys. */
+static inline enum sp_cache_type sp_uncoded_type(enum sp_cache_type type)
+{
+    return type == SP_CACHE_F32 ? SP_CACHE_F32 : SP_CACHE_F16;
+}
+
+/* Tokens of a cache that become one row. Their numbers are their keys, and the gates their values
+ * (keyed), or the values begin with the numbers and end with the gates. A token has `width` of
+ * both, of which the last tokens, `rate` of them, use the last `dim`, and those before them the
+ * first. */
+struct sp_token_pool {
+    const struct sp_kv *from;
+    bool keyed;
+    const float *bias; /* [rate][width] of the gates; NULL: all gates are 0 */
+    size_t first, n;   /* tokens */
+    size_t rate, width, dim;
+};
+
+/* out[dim] = the mean of the tokens' numbers, weighed by the softmax of their gates. */
+void sp_pool_tokens(float *out, const struct sp_token_pool *pool);
+
 /* Allocates ws->key_index for decoders with caches of this type; leaves it NULL if the model has no
- * index. */
+ * index. Memory that lacks is noticed when the workspace's arena is checked. */
 SP_MUST_CHECK enum sp_status sp_key_index_open(struct sp_workspace *ws,
                                                enum sp_cache_type cache_type, struct sp_err *err);
 
@@ -32,8 +55,9 @@ SP_MUST_CHECK enum sp_status
 sp_key_index_open_cache(struct sp_kv *cache, const struct sp_decoder *d, struct sp_err *err);
 
 /* Stores the index keys of the pass's n rows of ws->hidden and chooses the keys of each row, by the
- * latents of its queries. */
-void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, size_t n);
+ * latents of its queries, which a norm of the index's own input overwrites; NULL: by ws->hidden. */
+void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, struct sp_acts *latents,
+                         size_t n);
 
 /* The top_k best of the n > top_k keys in `cache`, ascending, by the queries and weights of row t
  * that were made in ws->key_index. Valid until the next pass. */

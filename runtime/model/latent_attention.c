@@ -11,60 +11,57 @@
  *
  * The rows of a head are contiguous, so K and V are read once a pass: head h of row t is row h n +
  * t. */
-#include "runtime/model/latent_attention.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
 #include "runtime/backend/attention_job.h"
-#include "runtime/model/decoder_internal.h"
 #include "runtime/model/key_index.h"
-#include "runtime/model/self_attention.h"
 #include "runtime/vector/fmath.h"
 
 #include <string.h>
 
-static unsigned most_heads(const struct sp_config *config)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < config->n_layers; i++)
-        if (config->layers[i].n_heads > n) n = config->layers[i].n_heads;
-    return n;
-}
+/* Buffers with a row per head and token are head-major: row (h * n + t) belongs to head h of row t
+ * of a pass of n rows. */
+struct sp_latent_attention_scratch {
+    struct sp_acts q_latent; /* [max_rows][q_rank] latents of queries, input of q_b; if it is gated,
+                               the same before their norm follow; or [max_rows][H] input of the
+                               index (sp_index_config.normed_input) */
+    struct sp_acts nope; /* [heads * max_rows][nope_dim] unrotated dims of queries, input of k_b */
+    float *queries;      /* [heads * max_rows][ld_queries] queries in the latent's dims */
+    struct sp_acts attended; /* [heads * max_rows][kv_rank] attention output, input of v_b */
+    float *values;           /* [heads * max_rows][ld_values] */
+    size_t ld_queries, ld_values;
+    struct sp_row_group *groups; /* [heads] */
+};
 
 static unsigned larger(unsigned a, unsigned b)
 {
     return a > b ? a : b;
 }
 
-enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_latent_attention_open(struct sp_workspace *ws)
 {
     const struct sp_latent_config *other = &ws->model->config.other_latent;
     struct sp_latent_config c = ws->model->config.latent;
-    unsigned n_heads = most_heads(&ws->model->config);
-    struct sp_latent_attention_scratch *s = NULL;
-    enum sp_status st;
-    size_t rows, low;
+    struct sp_latent_attention_scratch *s;
+    size_t rows = ws->max_rows * ws->most_heads, low;
 
-    if (c.kv_rank == 0) return SP_OK;
+    if (c.kv_rank == 0) return;
     c.kv_rank = larger(c.kv_rank, other->kv_rank);
     c.q_rank = larger(c.q_rank, other->q_rank);
     c.nope_dim = larger(c.nope_dim, other->nope_dim);
     c.rope_dim = larger(c.rope_dim, other->rope_dim);
     c.value_dim = larger(c.value_dim, other->value_dim);
-    if (!sp_mul(&rows, ws->max_rows, n_heads))
-        return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->latent_attention = s;
+    if ((s = ws->latent_attention = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->ld_queries = sp_matrix_ld((size_t)c.kv_rank + c.rope_dim);
     s->ld_values = sp_matrix_ld(c.value_dim);
     low = (c.gated ? 2 : 1) * (size_t)c.q_rank;
     if (ws->model->config.index.normed_input) low = ws->model->config.n_hidden;
-    if (low && (st = sp_arena_acts(&ws->memory, &s->q_latent, ws->max_rows, low, err))) return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->nope, rows, c.nope_dim, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->queries, rows, s->ld_queries, err))) return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->attended, rows, c.kv_rank, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->values, rows, s->ld_values, err))) return st;
-    return sp_arena_new(&ws->memory, &s->groups, n_heads, sizeof *s->groups, err);
+    if (low) s->q_latent = sp_arena_acts(&ws->memory, ws->max_rows, low);
+    s->nope = sp_arena_acts(&ws->memory, rows, c.nope_dim);
+    s->queries = sp_arena_rows(&ws->memory, rows, s->ld_queries);
+    s->attended = sp_arena_acts(&ws->memory, rows, c.kv_rank);
+    s->values = sp_arena_rows(&ws->memory, rows, s->ld_values);
+    s->groups = sp_arena_new(&ws->memory, ws->most_heads, sizeof *s->groups);
 }
 
 /* One pass of a layer. */
@@ -86,7 +83,7 @@ static void rotate(const struct latent_job *job, size_t t, float *x)
 }
 
 /* Norms the latents of row t and rotates its key. */
-static void norm_and_rotate(void *context, size_t t, unsigned worker)
+static void norm_and_rotate(void *context, size_t t)
 {
     const struct latent_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -94,7 +91,6 @@ static void norm_and_rotate(void *context, size_t t, unsigned worker)
     float *latent = ws->k + t * ws->ld_kv, *key = latent + job->c->kv_rank, *low;
     const float eps = (float)job->c->norm_eps;
 
-    (void)worker;
     if (job->layer->latent.kv_norm) {
         vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
         if (job->c->key_norm)
@@ -156,12 +152,11 @@ static const float *query_at(const struct latent_job *job, size_t h, size_t t)
     return job->ws->q + t * job->ws->ld_q + h * dim;
 }
 
-static void gather_nope(void *context, size_t t, unsigned worker)
+static void gather_nope(void *context, size_t t)
 {
     const struct latent_job *job = context;
     struct sp_acts *nope = &job->ws->latent_attention->nope;
 
-    (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
         memcpy(nope->x + (h * job->n + t) * nope->ld, query_at(job, h, t),
                job->c->nope_dim * sizeof(float));
@@ -169,7 +164,7 @@ static void gather_nope(void *context, size_t t, unsigned worker)
 }
 
 /* Appends the rotated dims of each query to its dims in the latent's space, and scales it. */
-static void append_rope(void *context, size_t t, unsigned worker)
+static void append_rope(void *context, size_t t)
 {
     const struct latent_job *job = context;
     struct sp_latent_attention_scratch *s = job->ws->latent_attention;
@@ -178,7 +173,6 @@ static void append_rope(void *context, size_t t, unsigned worker)
     float factor = growth->beta != 0 ? sp_query_factor(growth, job->ws->positions[t]) : 1;
     float ln = (float)sp_log((double)job->ws->positions[t] + 1);
 
-    (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
         float *to = s->queries + (h * job->n + t) * s->ld_queries + job->c->kv_rank;
         memcpy(to, query_at(job, h, t) + job->c->nope_dim, job->c->rope_dim * sizeof *to);
@@ -245,14 +239,13 @@ static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *
 }
 
 /* Copies the values of row t's heads into one row, head after head, and gates them. */
-static void gather_values(void *context, size_t t, unsigned worker)
+static void gather_values(void *context, size_t t)
 {
     const struct latent_job *job = context;
     const struct sp_latent_attention_scratch *s = job->ws->latent_attention;
     float *row = job->ws->heads.x + t * job->ws->heads.ld;
     size_t dim = job->c->value_dim;
 
-    (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
         memcpy(row + h * dim, s->values + (h * job->n + t) * s->ld_values, dim * sizeof *row);
         if (job->layer->config->head_gate) {
@@ -280,7 +273,7 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     s->attended.cols = job.c->kv_rank;
     project(&job);
     if (l->latent.kv_a.rows) store(&job);
-    if (l->index.k.rows) sp_key_index_choose(ws, layer, n);
+    if (l->index.k.rows) sp_key_index_choose(ws, layer, &s->q_latent, n);
     sp_backend_rows(ws->backend, n, gather_nope, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
     sp_backend_rows(ws->backend, n, append_rope, &job);

@@ -11,14 +11,13 @@
  * all, and scale z, x, B, C and dt.
  *
  * The state is a struct sp_head_state: B is the key, C the query, dt x the value. */
-#include "runtime/model/mamba.h"
+#include "runtime/model/sublayers.h"
 
-#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
 #include <string.h>
 
-enum sp_status sp_mamba_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_mamba_open(struct sp_workspace *ws)
 {
     const struct sp_mamba_config *c = &ws->model->config.mamba;
     const struct sp_head_sizes sizes = {.n_heads = c->n_heads,
@@ -26,8 +25,8 @@ enum sp_status sp_mamba_open(struct sp_workspace *ws, struct sp_err *err)
                                         .value_dim = c->head_dim,
                                         .key_dim = c->state_dim};
 
-    if (c->kernel == 0) return SP_OK;
-    return sp_recurrent_scratch_open(&ws->mamba, ws, &sizes, c->kernel, false, err);
+    if (c->kernel == 0) return;
+    ws->mamba = sp_recurrent_scratch_new(ws, &sizes, c->kernel, false);
 }
 
 /* Replaces dt by the decay of each head, and sets values to x * dt. */
@@ -50,7 +49,7 @@ static void scale_values(const struct sp_recurrent_job *job, size_t t)
 
 /* Makes x, B and C of row i of a sequence: convolution over it and kernel - 1 rows before it, silu.
  */
-static void mix_row(void *context, size_t i, unsigned worker)
+static void mix_row(void *context, size_t i)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_mamba_weights *w = job->weights;
@@ -58,7 +57,6 @@ static void mix_row(void *context, size_t i, unsigned worker)
     size_t channels = job->scratch->channels;
     float *u = sp_recurrent_convolve(job, w->taps, i);
 
-    (void)worker;
     if (w->conv_bias) vector->add(u, w->conv_bias, channels);
     vector->silu(u, channels);
     scale_values(job, job->first + i);
@@ -78,7 +76,7 @@ static void norm_groups(const struct sp_recurrent_job *job, float *y, const floa
 }
 
 /* heads.x = S C + D x, gated by z and normed as the config requires. */
-static void gate_row(void *context, size_t t, unsigned worker)
+static void gate_row(void *context, size_t t)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_mamba_weights *w = job->weights;
@@ -89,7 +87,6 @@ static void gate_row(void *context, size_t t, unsigned worker)
     const float *x = s->mixed + t * s->ld;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z, *y = ws->heads.x + t * ws->heads.ld;
 
-    (void)worker;
     for (size_t h = 0; h < c->n_heads; h++)
         vector->fma(out + h * c->head_dim, x + h * c->head_dim, w->d[h], c->head_dim);
     if (c->z_scale != 1) vector->scale(z, (float)c->z_scale, s->n_values);

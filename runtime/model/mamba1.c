@@ -9,15 +9,13 @@
  * and y * silu(z) is projected back.
  *
  * The state is a struct sp_head_state: B is the key, C the query, dt x the value, A the rates. */
-#include "runtime/model/mamba1.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
 #include <string.h>
 
-enum sp_status sp_mamba1_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_mamba1_open(struct sp_workspace *ws)
 {
     const struct sp_mamba_config *c = &ws->model->config.mamba;
     const struct sp_head_sizes sizes = {.n_heads = c->n_heads,
@@ -26,21 +24,18 @@ enum sp_status sp_mamba1_open(struct sp_workspace *ws, struct sp_err *err)
                                         .key_dim = c->state_dim,
                                         .by_element = true};
     struct sp_recurrent_scratch *s;
-    enum sp_status st;
 
-    if (c->kernel == 0) return SP_OK;
-    if ((st = sp_recurrent_scratch_open(&ws->mamba, ws, &sizes, c->kernel, false, err))) return st;
-    s = ws->mamba;
+    if (c->kernel == 0) return;
+    if ((s = ws->mamba = sp_recurrent_scratch_new(ws, &sizes, c->kernel, false)) == NULL) return;
     s->n_convolved = s->n_values;
     s->ld_projected = sp_matrix_ld(c->step_rank + 2 * (size_t)c->state_dim);
-    if ((st = sp_arena_rows(&ws->memory, &s->projected, ws->max_rows, s->ld_projected, err)))
-        return st;
-    return sp_arena_acts(&ws->memory, &s->low_decays, ws->max_rows, c->step_rank, err);
+    s->projected = sp_arena_rows(&ws->memory, ws->max_rows, s->ld_projected);
+    s->low_decays = sp_arena_acts(&ws->memory, ws->max_rows, c->step_rank);
 }
 
 /* Makes x of row i of a sequence: convolution over the row and the kernel - 1 rows before it,
  * silu. */
-static void mix_row(void *context, size_t i, unsigned worker)
+static void mix_row(void *context, size_t i)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_mamba_weights *w = job->weights;
@@ -49,14 +44,13 @@ static void mix_row(void *context, size_t i, unsigned worker)
     size_t n = job->scratch->n_values;
     float *x = sp_recurrent_convolve(job, w->taps, i);
 
-    (void)worker;
     if (w->conv_bias) vector->add(x, w->conv_bias, n);
     vector->silu(x, n);
     memcpy(heads->x + (job->first + i) * heads->ld, x, n * sizeof *x);
 }
 
 /* Divides the projection of row t into what dt is made of, B and C. */
-static void split_row(void *context, size_t t, unsigned worker)
+static void split_row(void *context, size_t t)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_mamba_config *c = &job->ws->model->config.mamba;
@@ -66,7 +60,6 @@ static void split_row(void *context, size_t t, unsigned worker)
     float *dt = s->low_decays.x + t * s->low_decays.ld;
     float *b = s->mixed + t * s->ld + s->n_values;
 
-    (void)worker;
     memcpy(dt, projected, c->step_rank * sizeof *dt);
     memcpy(b, projected + c->step_rank, 2 * c->state_dim * sizeof *b);
     if (!c->step_norms) return;
@@ -79,13 +72,12 @@ static void split_row(void *context, size_t t, unsigned worker)
 }
 
 /* Finishes dt of row t, and sets values to x * dt. */
-static void scale_row(void *context, size_t t, unsigned worker)
+static void scale_row(void *context, size_t t)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_recurrent_scratch *s = job->scratch;
     float *dt = s->decays + t * s->ld_decays, *values = s->values + t * s->ld_z;
 
-    (void)worker;
     for (size_t i = 0; i < s->n_values; i++)
         dt[i] = sp_softplusf(dt[i]);
     memcpy(values, s->mixed + t * s->ld, s->n_values * sizeof *values);
@@ -93,7 +85,7 @@ static void scale_row(void *context, size_t t, unsigned worker)
 }
 
 /* heads.x = (S C + D x) * silu(z). */
-static void gate_row(void *context, size_t t, unsigned worker)
+static void gate_row(void *context, size_t t)
 {
     const struct sp_recurrent_job *job = context;
     const struct sp_mamba_weights *w = job->weights;
@@ -101,7 +93,6 @@ static void gate_row(void *context, size_t t, unsigned worker)
     const struct sp_vector *vector = job->ws->backend->vector;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
 
-    (void)worker;
     vector->mul_add(out, w->d, s->mixed + t * s->ld, s->n_values);
     vector->silu_mul(z, out, s->n_values);
     memcpy(job->ws->heads.x + t * job->ws->heads.ld, z, s->n_values * sizeof *z);

@@ -382,12 +382,12 @@ static const float *bind_positions(struct sp_binder *b, size_t type)
     const float *types = sp_bind_bias(b, "embed_token_types.weight", 0);
     size_t n_hidden = b->model->config.n_hidden;
     size_t n = (size_t)b->model->config.n_positions_table * n_hidden;
-    float *sum = NULL;
+    float *sum;
 
     if (positions == NULL && types) return types + type * n_hidden;
-    if (positions == NULL || types == NULL || (b->status = sp_bind_room(b, &sum, n)))
-        return positions;
-    for (size_t i = 0; i < n; i++)
+    if (positions == NULL || types == NULL) return positions;
+    sum = sp_bind_room(b, n);
+    for (size_t i = 0; sum && i < n; i++)
         sum[i] = positions[i] + types[type * n_hidden + i % n_hidden];
     return sum;
 }
@@ -398,10 +398,9 @@ static const float *make_positions(struct sp_binder *b)
 {
     const struct sp_config *c = &b->model->config;
     size_t n = c->n_hidden, half = n / 2;
-    float *table = NULL, *steps = NULL;
+    float *table = sp_bind_room(b, n * c->n_positions_table), *steps = sp_bind_room(b, half);
 
-    if (b->status || (b->status = sp_bind_room(b, &table, n * c->n_positions_table))) return NULL;
-    if ((b->status = sp_bind_room(b, &steps, half))) return NULL;
+    if (steps == NULL) return NULL;
     for (size_t i = 0; i < half; i++)
         steps[i] = sp_expf(-(float)i * (float)(sp_log(10000) / (double)(half - 1)));
     for (size_t pos = 0; pos < c->n_positions_table; pos++)
@@ -415,9 +414,9 @@ static const float *make_slopes(struct sp_binder *b)
 {
     const struct sp_config *c = &b->model->config;
     unsigned n = c->layers[0].n_heads, power = 1;
-    float *slopes = NULL;
+    float *slopes;
 
-    if (c->alibi == 0 || b->status || (b->status = sp_bind_room(b, &slopes, n))) return NULL;
+    if (c->alibi == 0 || (slopes = sp_bind_room(b, n)) == NULL) return NULL;
     while (2 * power <= n)
         power *= 2;
     for (unsigned h = 0; h < n; h++) {
@@ -506,8 +505,8 @@ enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, 
     m->part = part;
     if ((st = sp_config_of_pack(&m->config, pack, part, err))) goto done;
     if ((st = check_tensors(pack, part, &m->config, err))) goto done;
-    if ((st = sp_arena_new(&m->memory, &m->layers, m->config.n_layers, sizeof *m->layers, err)))
-        goto done;
+    m->layers = sp_arena_new(&m->memory, m->config.n_layers, sizeof *m->layers);
+    if ((st = sp_arena_check(&m->memory, err))) goto done;
     if ((st = bind_all(m, pack, err))) goto done;
     *out = m;
     m = NULL;

@@ -55,11 +55,11 @@ struct sp_compressor {
 
 /* Weights of compressed attention (struct sp_compressed_config) besides o and the index. */
 struct sp_compressed_weights {
-    struct sp_matrix q_a, q_b;     /* [q_rank, H], [n_heads * head_dim, q_rank] */
-    struct sp_matrix kv;           /* [head_dim, H] */
-    struct sp_matrix o_a;          /* [n_groups][out_rank, heads of a group * head_dim] */
-    const float *q_norm, *kv_norm; /* [q_rank], [head_dim] */
-    struct sp_compressor entries, keys;
+    struct sp_matrix q_a, q_b;           /* [q_rank, H], [n_heads * head_dim, q_rank] */
+    struct sp_matrix kv;                 /* [head_dim, H] */
+    struct sp_matrix o_a;                /* [n_groups][out_rank, heads of a group * head_dim] */
+    const float *q_norm, *kv_norm;       /* [q_rank], [head_dim] */
+    struct sp_compressor compressors[2]; /* of entries, of keys of the index */
 };
 
 /* Weights of a gated delta-rule layer; channels = 2 * key heads * key dim + value heads * its dim.

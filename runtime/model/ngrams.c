@@ -13,11 +13,8 @@
  * read from the mapped file. The dots are double, so all instruction sets use the same code.
  *
  * The state of a sequence is the rows before the convolution, each with its token. */
-#include "runtime/model/ngrams.h"
+#include "runtime/model/sublayers.h"
 
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
-#include "runtime/model/hyper.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
@@ -30,24 +27,20 @@ struct sp_ngrams_scratch {
     size_t ld, n_before; /* n_before: rows of the history */
 };
 
-enum sp_status sp_ngrams_open(struct sp_workspace *ws, struct sp_err *err)
+void sp_ngrams_open(struct sp_workspace *ws)
 {
     const struct sp_config *config = &ws->model->config;
     const struct sp_ngram_config *c = &config->ngrams;
-    struct sp_ngrams_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_ngrams_scratch *s;
 
-    if (c->n_parts == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->ngrams = s;
+    if (c->n_parts == 0) return;
+    if ((s = ws->ngrams = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->n_before = (size_t)(c->kernel - 1) * c->longest;
     s->ld = sp_matrix_ld((size_t)config->hyper.n_streams * config->n_hidden + 1);
-    if ((st = sp_arena_acts(&ws->memory, &s->rows, ws->max_rows, (size_t)c->n_parts * c->dim,
-                            err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->key, ws->max_rows, s->ld, err)) ||
-        (st = sp_arena_rows(&ws->memory, &s->value, ws->max_rows, ws->ld_x, err)))
-        return st;
-    return sp_arena_rows(&ws->memory, &s->input, s->n_before + ws->max_rows, s->ld, err);
+    s->rows = sp_arena_acts(&ws->memory, ws->max_rows, (size_t)c->n_parts * c->dim);
+    s->key = sp_arena_rows(&ws->memory, ws->max_rows, s->ld);
+    s->value = sp_arena_rows(&ws->memory, ws->max_rows, ws->ld_x);
+    s->input = sp_arena_rows(&ws->memory, s->n_before + ws->max_rows, s->ld);
 }
 
 /* A pass of a layer. */
@@ -69,7 +62,7 @@ static uint32_t token_at(const struct ngrams_job *job, size_t i, size_t back)
 }
 
 /* Reads the table's rows for row i of the sequence. */
-static void look_up(void *context, size_t i, unsigned worker)
+static void look_up(void *context, size_t i)
 {
     const struct ngrams_job *job = context;
     const struct sp_ngram_config *c = &job->ws->model->config.ngrams;
@@ -78,7 +71,6 @@ static void look_up(void *context, size_t i, unsigned worker)
     uint64_t mixed = token_at(job, i, 0) * w->factors[0], token = c->separator + 1;
     size_t part = 0, begin = 0, n_heads = c->n_parts / (c->longest - 1);
 
-    (void)worker;
     for (size_t n = 1; n < c->longest; n++) {
         if (token != c->separator) token = token_at(job, i, n);
         mixed ^= token * w->factors[n];
@@ -90,7 +82,7 @@ static void look_up(void *context, size_t i, unsigned worker)
 }
 
 /* Adds u to the streams, and makes the row to convolve, of row t of the pass. */
-static void gate_row(void *context, size_t t, unsigned worker)
+static void gate_row(void *context, size_t t)
 {
     const struct ngrams_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -101,7 +93,6 @@ static void gate_row(void *context, size_t t, unsigned worker)
     float *row = s->input + (t + s->n_before) * s->ld;
     float *streams = sp_hyper_streams(ws, t), *key = s->key + t * s->ld;
 
-    (void)worker;
     row[all] = (float)((int64_t)ws->ids[t] - c->ngrams.separator);
     for (size_t at = 0; at < all; at += n) {
         float *u = row + at, gate;
@@ -120,7 +111,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
 }
 
 /* Adds the convolution of row i of the sequence to the streams. */
-static void convolve_row(void *context, size_t i, unsigned worker)
+static void convolve_row(void *context, size_t i)
 {
     const struct ngrams_job *job = context;
     const struct sp_config *c = &job->ws->model->config;
@@ -129,7 +120,6 @@ static void convolve_row(void *context, size_t i, unsigned worker)
     size_t t = job->first + i, all = (size_t)c->hyper.n_streams * c->n_hidden;
     float *y = s->key + t * s->ld;
 
-    (void)worker;
     memset(y, 0, all * sizeof *y);
     for (size_t k = 0; k < c->ngrams.kernel; k++)
         vector->mul_add(y, job->w->taps + k * all, s->input + (t + k * c->ngrams.longest) * s->ld,

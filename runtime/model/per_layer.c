@@ -6,30 +6,34 @@
  *
  * and after layer l's MLP:  x += norm(W_out (act(W_gate x) * mixed[l])). The table is as large as
  * the rest of the model, so its rows are read from the mapped file. */
-#include "runtime/model/per_layer.h"
-
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/sublayers.h"
 
 #include <math.h>
 #include <string.h>
 
-enum sp_status sp_per_layer_open(struct sp_workspace *ws, struct sp_err *err)
+struct sp_per_layer_scratch {
+    size_t width; /* n_layers * n_per_layer */
+    size_t ld;
+    float *mixed;         /* [max_rows][ld] embeddings of all layers */
+    float *table;         /* [max_rows][ld] rows of the table */
+    struct sp_acts x;     /* [max_rows][H] residual stream or embeddings, input of products */
+    struct sp_acts gated; /* [max_rows][n_per_layer] */
+};
+
+void sp_per_layer_open(struct sp_workspace *ws)
 {
     const struct sp_config *config = &ws->model->config;
     size_t rows = ws->max_rows;
-    struct sp_per_layer_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_per_layer_scratch *s;
 
-    if (config->n_per_layer == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->per_layer = s;
+    if (config->n_per_layer == 0) return;
+    if ((s = ws->per_layer = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->width = (size_t)config->n_layers * config->n_per_layer;
     s->ld = sp_matrix_ld(s->width);
-    if ((st = sp_arena_rows(&ws->memory, &s->mixed, rows, s->ld, err))) return st;
-    if ((st = sp_arena_rows(&ws->memory, &s->table, rows, s->ld, err))) return st;
-    if ((st = sp_arena_acts(&ws->memory, &s->x, rows, config->n_hidden, err))) return st;
-    return sp_arena_acts(&ws->memory, &s->gated, rows, config->n_per_layer, err);
+    s->mixed = sp_arena_rows(&ws->memory, rows, s->ld);
+    s->table = sp_arena_rows(&ws->memory, rows, s->ld);
+    s->x = sp_arena_acts(&ws->memory, rows, config->n_hidden);
+    s->gated = sp_arena_acts(&ws->memory, rows, config->n_per_layer);
 }
 
 struct embed_job {
@@ -37,7 +41,7 @@ struct embed_job {
     const uint32_t *ids;
 };
 
-static void mix_row(void *context, size_t t, unsigned worker)
+static void mix_row(void *context, size_t t)
 {
     const struct embed_job *job = context;
     const struct sp_workspace *ws = job->ws;
@@ -47,7 +51,6 @@ static void mix_row(void *context, size_t t, unsigned worker)
     struct sp_per_layer_scratch *s = ws->per_layer;
     float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
 
-    (void)worker;
     sp_backend_read_row(ws->backend, table, w, job->ids[t] < w->rows ? job->ids[t] : 0);
     vector->scale(table, (float)sqrt((double)config->n_per_layer), s->width);
     vector->scale(mixed, (float)(1 / sqrt((double)config->n_hidden)), s->width);

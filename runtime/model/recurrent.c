@@ -1,27 +1,13 @@
-/* The states of recurrent layers, and the histories of gated short convolutions. */
+/* The states of recurrent layers, their checkpoints, and the positions to which a decoder can go
+ * back. */
+#include "runtime/model/recurrent.h"
 
 #include "runtime/model/decoder_internal.h"
-#include "runtime/model/cca.h"
-#include "runtime/model/delta_net.h"
-#include "runtime/model/mamba.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* ---- the history of a convolution ---- */
-
-enum sp_status sp_conv_history_init(struct sp_conv_history *h, struct sp_arena *arena,
-                                    size_t n_before, size_t max_logged, size_t width,
-                                    struct sp_err *err)
-{
-    *h = (struct sp_conv_history){.n_before = n_before, .max_logged = max_logged, .width = width};
-    return sp_arena_rows(arena, &h->rows, n_before + max_logged, width, err);
-}
-
-void sp_conv_history_reset(struct sp_conv_history *h)
-{
-    memset(h->rows, 0, h->n_before * h->width * sizeof *h->rows);
-}
 
 void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
                               float *y, const float *taps, const float *input, size_t ld, size_t t)
@@ -32,7 +18,7 @@ void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_v
 }
 
 void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, unsigned which,
-                         float *input, size_t ld, sp_pool_fn *row, void *job, size_t *first)
+                         float *input, size_t ld, sp_row_fn *row, void *job, size_t *first)
 {
     *first = 0;
     for (size_t i = 0; i < ws->n_seqs; *first += ws->seqs[i++].n) {
@@ -49,127 +35,278 @@ void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, unsigned
     }
 }
 
-void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more)
-{
-    if (n_more == 0) return;
-    memmove(h->rows, h->rows + n_more * h->width, h->n_before * h->width * sizeof *h->rows);
-}
-
 /* ---- the states of a decoder ---- */
 
-/* Opens the states of the layers with this mixer, without heads if `sizes` is NULL. Both sizes and
- * `channels` are those of the workspace's buffers. */
-static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
-                                  const struct sp_head_sizes *sizes, size_t n_before,
-                                  size_t channels, struct sp_err *err)
+static void add_span(struct sp_recurrent *r, float *floats, size_t n)
 {
-    const struct sp_config *config = &d->model->config;
-    size_t max_logged = d->options.max_logit_rows;
-    enum sp_status st;
-
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        struct sp_recurrent *r = &d->recurrent[i];
-        if (!(config->layers[i].mixers & mixer)) continue;
-        if (sizes) {
-            struct sp_head_sizes own = *sizes;
-            own.max_logged = max_logged;
-            if ((st = sp_head_state_init(&r->heads, &d->memory, &own, err))) return st;
-            r->heads.rates = d->model->layers[i].mamba.rates;
-        }
-        st =
-            sp_conv_history_init(&r->histories[0], &d->memory, n_before, max_logged, channels, err);
-        if (st) return st;
-    }
-    return SP_OK;
+    r->spans[r->n_spans++] = (struct sp_state_span){floats, n};
 }
 
-/* Opens the histories of the convolutions that add what they convolve. */
-static enum sp_status open_residual(struct sp_decoder *d, struct sp_err *err)
+static void open_history(struct sp_decoder *d, struct sp_recurrent *r, size_t which,
+                         size_t n_before, size_t width)
 {
-    const struct sp_config *config = &d->model->config;
-    enum sp_status st = SP_OK;
+    struct sp_conv_history *h = &r->histories[which];
 
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        const struct sp_layer_config *l = &config->layers[i];
-        size_t keys = (size_t)l->n_kv_heads * l->head_dim;
-        for (size_t k = 0; k < SP_LAYER_CONVS && !st; k++)
-            st = sp_conv_history_init(&d->recurrent[i].histories[k], &d->memory,
-                                      config->n_residual_taps - 1, d->options.max_logit_rows,
-                                      k < SP_CONV_MIXER ? keys : config->n_hidden, err);
-    }
-    return st;
+    *h = (struct sp_conv_history){
+        .n_before = n_before, .max_logged = d->options.max_logit_rows, .width = width};
+    h->rows = sp_arena_rows(&d->memory, n_before + h->max_logged, width);
+    add_span(r, h->rows, n_before * width);
 }
 
-enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
+/* Opens head states of the sizes of the workspace's buffers, and the history of the convolution
+ * before them. */
+static void open_heads(struct sp_decoder *d, unsigned layer, const struct sp_recurrent_scratch *s,
+                       size_t kernel)
 {
-    const struct sp_config *config = &d->model->config;
-    const struct sp_recurrent_scratch *delta = d->workspace->delta_net;
-    const struct sp_recurrent_scratch *mamba = d->workspace->mamba;
-    enum sp_status st;
+    struct sp_recurrent *r = &d->recurrent[layer];
+    struct sp_head_sizes sizes = s->sizes;
 
-    if (!sp_config_is_recurrent(config)) return SP_OK;
-    st = sp_arena_new(&d->memory, &d->recurrent, config->n_layers, sizeof *d->recurrent, err);
-    if (st == SP_OK && config->n_residual_taps) st = open_residual(d, err);
-    if (st == SP_OK && delta) {
-        st = open_layers(d, SP_MIXER_DELTA_NET, &delta->sizes, config->delta.kernel - 1,
-                         delta->channels, err);
+    sizes.max_logged = d->options.max_logit_rows;
+    sp_head_state_init(&r->heads, &d->memory, &sizes);
+    r->heads.rates = d->model->layers[layer].mamba.rates;
+    add_span(r, r->heads.state, s->n_values * sizes.key_dim);
+    open_history(d, r, 0, kernel - 1, s->n_convolved);
+}
+
+static void open_layer(struct sp_decoder *d, unsigned i)
+{
+    const struct sp_config *c = &d->model->config;
+    const struct sp_layer_config *l = &c->layers[i];
+    struct sp_recurrent *r = &d->recurrent[i];
+    size_t keys = (size_t)l->n_kv_heads * l->head_dim, queries = (size_t)l->n_heads * l->head_dim;
+
+    for (size_t k = 0; c->n_residual_taps && k < SP_LAYER_CONVS; k++)
+        open_history(d, r, k, c->n_residual_taps - 1, k < SP_CONV_MIXER ? keys : c->n_hidden);
+    if (l->mixers & SP_MIXER_DELTA_NET) open_heads(d, i, d->workspace->delta_net, c->delta.kernel);
+    if (l->mixers & SP_MIXER_MAMBA) open_heads(d, i, d->workspace->mamba, c->mamba.kernel);
+    if (l->mixers & SP_MIXER_SHORT_CONV)
+        open_history(d, r, 0, c->short_conv.kernel - 1, c->n_hidden);
+    if (l->mixers & SP_MIXER_CCA) /* q, k and the delayed half of v */
+        open_history(d, r, 0, c->cca.kernel + c->cca.mix_kernel - 2, queries + keys + keys / 2);
+    if (l->ngrams)
+        open_history(d, r, SP_NGRAMS_HISTORY, (c->ngrams.kernel - 1) * c->ngrams.longest,
+                     (size_t)c->hyper.n_streams * c->n_hidden + 1);
+}
+
+void sp_recurrent_open(struct sp_decoder *d)
+{
+    unsigned n = d->model->config.n_layers;
+
+    if (!sp_decoder_is_recurrent(d)) return;
+    d->recurrent = sp_arena_new(&d->memory, n, sizeof *d->recurrent);
+    for (unsigned i = 0; d->recurrent && i < n; i++)
+        open_layer(d, i);
+    for (size_t i = 0; d->options.checkpoints && i < SP_STATE_CHECKPOINTS; i++)
+        d->checkpoints[i].floats =
+            sp_arena_new(&d->memory, sp_decoder_state_size(d) / sizeof(float), sizeof(float));
+}
+
+bool sp_decoder_is_recurrent(const struct sp_decoder *d)
+{
+    return sp_config_is_recurrent(&d->model->config);
+}
+
+/* Copies the states of all layers to a checkpoint, or back. */
+static void copy_states(const struct sp_decoder *d, float *kept, bool back)
+{
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
+        const struct sp_recurrent *r = &d->recurrent[i];
+        for (size_t k = 0; k < r->n_spans; kept += r->spans[k++].n)
+            memcpy(back ? r->spans[k].floats : kept, back ? kept : r->spans[k].floats,
+                   r->spans[k].n * sizeof *kept);
     }
-    if (st == SP_OK && mamba) {
-        st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
-                         mamba->n_convolved, err);
-    }
-    if (st == SP_OK && d->workspace->short_conv) {
-        st = open_layers(d, SP_MIXER_SHORT_CONV, NULL, config->short_conv.kernel - 1,
-                         config->n_hidden, err);
-    }
-    if (st == SP_OK && d->workspace->cca) {
-        st = open_layers(d, SP_MIXER_CCA, NULL, d->workspace->cca->n_before,
-                         d->workspace->cca->width, err);
-    }
-    for (unsigned i = 0; !st && i < config->n_layers; i++) {
-        if (config->layers[i].ngrams == 0) continue;
-        st = sp_conv_history_init(&d->recurrent[i].histories[SP_NGRAMS_HISTORY], &d->memory,
-                                  (config->ngrams.kernel - 1) * config->ngrams.longest,
-                                  d->options.max_logit_rows,
-                                  (size_t)config->hyper.n_streams * config->n_hidden + 1, err);
-    }
-    return st;
 }
 
 void sp_recurrent_reset(struct sp_decoder *d)
 {
     for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
-        if (r->heads.state) sp_head_state_reset(&r->heads);
-        for (size_t k = 0; k < SP_LAYER_CONVS; k++)
-            if (r->histories[k].rows) sp_conv_history_reset(&r->histories[k]);
+        r->heads.n_pending = 0;
+        for (size_t k = 0; k < r->n_spans; k++)
+            memset(r->spans[k].floats, 0, r->spans[k].n * sizeof(float));
     }
 }
 
-void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
+void sp_decoder_commit(struct sp_decoder *d, size_t n)
 {
-    struct sp_recurrent *r = d->recurrent ? &d->recurrent[layer] : NULL;
-    size_t n_more = n_kept - d->n_committed;
+    size_t n_more = n - d->n_committed;
 
-    if (r && r->heads.state) sp_head_state_commit(&r->heads, n_more);
-    for (size_t k = 0; r && k < SP_LAYER_CONVS; k++)
-        if (r->histories[k].rows) sp_conv_history_commit(&r->histories[k], n_more);
+    assert(n >= d->n_committed && n <= d->n_run);
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
+        struct sp_recurrent *r = &d->recurrent[i];
+        if (r->heads.state) sp_head_state_commit(&r->heads, n_more);
+        for (size_t k = 0; k < SP_LAYER_CONVS; k++) {
+            struct sp_conv_history *h = &r->histories[k];
+            if (h->rows && n_more)
+                memmove(h->rows, h->rows + n_more * h->width,
+                        h->n_before * h->width * sizeof *h->rows);
+        }
+    }
 }
 
-size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
-                          struct sp_state_span spans[SP_MAX_STATE_SPANS])
+size_t sp_decoder_state_size(const struct sp_decoder *d)
 {
-    const struct sp_recurrent *r = d->recurrent ? &d->recurrent[layer] : NULL;
-    size_t n = 0;
+    size_t sum = 0;
 
-    if (r && r->heads.state) {
-        const struct sp_head_sizes *sizes = &r->heads.sizes;
-        spans[n++] = (struct sp_state_span){r->heads.state,
-                                            sizes->n_heads * sizes->value_dim * sizes->key_dim};
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++)
+        for (size_t k = 0; k < d->recurrent[i].n_spans; k++)
+            sum += d->recurrent[i].spans[k].n * sizeof(float);
+    return sum;
+}
+
+enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_file *file,
+                                         struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
+        struct sp_recurrent *r = &d->recurrent[i];
+        if (r->heads.state) sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
+        for (size_t k = 0; k < r->n_spans && !st; k++)
+            st = sp_cache_file_bytes(file, r->spans[k].floats, r->spans[k].n * sizeof(float), err);
     }
-    for (size_t k = 0; r && k < SP_LAYER_CONVS; k++) {
-        const struct sp_conv_history *h = &r->histories[k];
-        if (h->rows) spans[n++] = (struct sp_state_span){h->rows, h->n_before * h->width};
+    return st;
+}
+
+/* ---- going back ---- */
+
+void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
+{
+    struct sp_state_checkpoint *checkpoint = &d->checkpoints[0];
+
+    assert(d->n_committed == d->n_run);
+    if (checkpoint->floats == NULL) return;
+    for (size_t i = 1; i < SP_STATE_CHECKPOINTS; i++)
+        if (d->checkpoints[i].len < checkpoint->len) checkpoint = &d->checkpoints[i];
+    checkpoint->len = len;
+    copy_states(d, checkpoint->floats, false);
+}
+
+bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
+{
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        const struct sp_layer_config *l = &d->model->config.layers[i];
+        size_t reach = sp_layer_reach(l), first = to > reach ? to - reach : 0;
+        if (reach == 0 || l->kv_source != (int)i) continue;
+        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* one slot per position */
+        if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
     }
-    return n;
+    return true;
+}
+
+bool sp_decoder_can_rewind(const struct sp_decoder *d, size_t len, size_t to)
+{
+    if (sp_config_is_recurrent(&d->model->config)) return to == len || to == 0;
+    return sp_decoder_keeps_windows(d, len, to);
+}
+
+size_t sp_decoder_rewind_point(const struct sp_decoder *d, size_t len, size_t most)
+{
+    size_t to = 0;
+
+    if (sp_decoder_can_rewind(d, len, most)) return most;
+    for (size_t i = 0; i < SP_STATE_CHECKPOINTS; i++) {
+        size_t checkpoint = d->checkpoints[i].len;
+        if (checkpoint > to && checkpoint <= most && sp_decoder_keeps_windows(d, len, checkpoint))
+            to = checkpoint;
+    }
+    return to;
+}
+
+void sp_decoder_rewind(struct sp_decoder *d, size_t len, size_t to)
+{
+    for (size_t i = 0; i < SP_STATE_CHECKPOINTS; i++) {
+        struct sp_state_checkpoint *checkpoint = &d->checkpoints[i];
+        if (checkpoint->len > to) checkpoint->len = 0;
+        if (to == 0 || to >= len || checkpoint->len != to) continue;
+        copy_states(d, checkpoint->floats, true);
+        for (unsigned k = 0; d->recurrent && k < d->model->config.n_layers; k++)
+            d->recurrent[k].heads.n_pending = 0; /* drops the rows that were not committed */
+    }
+}
+
+/* ---- layers with head states ---- */
+
+struct sp_recurrent_scratch *sp_recurrent_scratch_new(struct sp_workspace *ws,
+                                                      const struct sp_head_sizes *sizes,
+                                                      size_t kernel, bool has_strengths)
+{
+    struct sp_recurrent_scratch *s = sp_arena_new(&ws->memory, 1, sizeof *s);
+    size_t n = ws->max_rows;
+
+    if (s == NULL) return NULL;
+    s->sizes = *sizes;
+    s->n_values = sizes->n_heads * sizes->value_dim;
+    s->n_keys = sizes->n_keys * sizes->key_dim;
+    s->channels = s->n_convolved = s->n_values + 2 * s->n_keys;
+    s->ld = sp_matrix_ld(s->channels);
+    s->ld_z = sp_matrix_ld(s->n_values);
+    s->ld_heads = sp_matrix_ld(sizes->n_heads);
+    s->ld_decays = sp_matrix_ld(sp_head_n_decays(sizes));
+    s->input = sp_arena_rows(&ws->memory, kernel - 1 + n, s->ld);
+    s->mixed = sp_arena_rows(&ws->memory, n, s->ld);
+    s->z = sp_arena_rows(&ws->memory, n, s->ld_z);
+    s->out = sp_arena_rows(&ws->memory, n, s->ld_z);
+    s->decays = sp_arena_rows(&ws->memory, n, s->ld_decays);
+    if (has_strengths)
+        s->strengths = sp_arena_rows(&ws->memory, n, s->ld_heads);
+    else
+        s->values = sp_arena_rows(&ws->memory, n, s->ld_z);
+    sp_head_workspace_init(&s->workspace, &ws->memory, sizes->key_dim,
+                           sp_pool_n_threads(ws->backend->pool));
+    return s;
+}
+
+float *sp_recurrent_convolve(const struct sp_recurrent_job *job, const float *taps, size_t i)
+{
+    const struct sp_recurrent_scratch *s = job->scratch;
+    float *u = s->mixed + (job->first + i) * s->ld;
+
+    sp_conv_history_convolve(job->history, job->ws->backend->vector, u, taps,
+                             s->input + job->first * s->ld, s->ld, i);
+    return u;
+}
+
+static void run_recurrence(const struct sp_recurrent_job *job, struct sp_head_state *state,
+                           const struct sp_batch_seq *seq)
+{
+    const struct sp_recurrent_scratch *s = job->scratch;
+    size_t ld_v = s->values ? s->ld_z : s->ld;
+    struct sp_head_pass pass = {
+        .vector = job->ws->backend->vector,
+        .workspace = &s->workspace,
+        .state = state,
+        .q = job->q + job->first * s->ld,
+        .k = job->k + job->first * s->ld,
+        .v = job->v + job->first * ld_v,
+        .ld = s->ld,
+        .ld_v = ld_v,
+        .decays = s->decays + job->first * s->ld_decays,
+        .strengths = s->strengths ? s->strengths + job->first * s->ld_heads : NULL,
+        .ld_decays = s->ld_decays,
+        .ld_heads = s->ld_heads,
+        .out = s->out + job->first * s->ld_z,
+        .ld_out = s->ld_z,
+        .n = seq->n,
+        .n_committed = seq->n_committed,
+    };
+
+    sp_head_state_run(&pass, job->ws->backend->pool);
+}
+
+void sp_recurrent_job_convolve(struct sp_recurrent_job *job, unsigned layer)
+{
+    const struct sp_recurrent_scratch *s = job->scratch;
+
+    job->history = &job->ws->seqs[0].decoder->recurrent[layer].histories[0];
+    sp_conv_history_run(job->ws, layer, 0, s->input, s->ld, job->mix_row, job, &job->first);
+}
+
+void sp_recurrent_job_scan(struct sp_recurrent_job *job, unsigned layer)
+{
+    const struct sp_workspace *ws = job->ws;
+
+    job->first = 0;
+    for (size_t i = 0; i < ws->n_seqs; job->first += ws->seqs[i++].n)
+        run_recurrence(job, &ws->seqs[i].decoder->recurrent[layer].heads, &ws->seqs[i]);
 }

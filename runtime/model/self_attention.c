@@ -1,14 +1,8 @@
 /* The attention sublayer: what a layer's attention job (runtime/backend/attention_job.h)
  * multiplies, norms, rotates and reads, then output gates and the output product. */
-#include "runtime/model/self_attention.h"
+#include "runtime/model/sublayers.h"
 
-#include "runtime/backend/attention_job.h"
-#include "runtime/model/block_attention.h"
-#include "runtime/model/cca.h"
-#include "runtime/model/decoder_internal.h"
-#include "runtime/model/gated_norm.h"
 #include "runtime/model/key_index.h"
-#include "runtime/model/short_conv.h"
 #include "runtime/vector/fmath.h"
 
 #include <float.h>
@@ -139,12 +133,11 @@ struct gate_job {
 };
 
 /* Multiplies the attention output by the sigmoid of its gate (Qwen3.5), or its softplus. */
-static void gate_row(void *context, size_t t, unsigned worker)
+static void gate_row(void *context, size_t t)
 {
     const struct gate_job *job = context;
     struct sp_workspace *ws = job->ws;
 
-    (void)worker;
     if (ws->model->config.gate_softplus) {
         for (size_t i = 0; i < ws->heads.cols; i++)
             ws->heads.x[t * ws->heads.ld + i] *= sp_softplusf(ws->gate[t * ws->ld_q + i]);
@@ -155,7 +148,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
 }
 
 /* The same with one gate per head (LFM3). */
-static void gate_heads(void *context, size_t t, unsigned worker)
+static void gate_heads(void *context, size_t t)
 {
     const struct gate_job *job = context;
     const struct sp_workspace *ws = job->ws;
@@ -163,12 +156,17 @@ static void gate_heads(void *context, size_t t, unsigned worker)
     const float *gate = ws->gate + t * ws->ld_q;
     float *head = ws->heads.x + t * ws->heads.ld;
 
-    (void)worker;
     for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim) {
         float factor =
             ws->model->config.gate_softplus ? sp_softplusf(gate[h]) : sp_sigmoidf(gate[h]);
         ws->backend->vector->scale(head, factor, l->head_dim);
     }
+}
+
+/* True if k and v of a layer read inputs of their own. */
+static bool splits_inputs(const struct sp_layer *l)
+{
+    return l->config->own_kv_inputs || (l->messages[0].query && l->config->repeats);
 }
 
 /* Sets the products that the layer has: q, k and v, output gate. Returns their number. */
@@ -190,8 +188,7 @@ static size_t list_products(const struct sp_workspace *ws, const struct sp_layer
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].w->rows &&
-            !(sp_layer_splits_inputs(l) && (all[i].y == ws->k || all[i].y == ws->v)))
+        if (all[i].w->rows && !(splits_inputs(l) && (all[i].y == ws->k || all[i].y == ws->v)))
             needed[n++] = all[i];
     return n;
 }
@@ -233,7 +230,7 @@ static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_
         if (ws->positions[i] >= most) ws->ranges[i].last = ws->ranges[i].first;
     sp_backend_attend(job);
     if (l->index.k.rows == 0) return;
-    sp_key_index_choose(ws, layer, n);
+    sp_key_index_choose(ws, layer, NULL, n);
     for (size_t i = 0; i < ws->n_seqs; i++)
         for (size_t end = t + ws->seqs[i].n; t < end; t++)
             if (ws->positions[t] >= most)
@@ -270,9 +267,8 @@ static void make_convolved(struct sp_workspace *ws, unsigned layer, struct sp_at
             {.w = i ? &l->v : &l->k, .y = rows[i], .ldy = ws->ld_kv},
             {.w = &l->dynamic_taps[i], .y = ws->dynamic, .ldy = ws->ld_dynamic},
         };
-        if (sp_layer_splits_inputs(l))
-            sp_backend_multiply(ws->backend, own, own[1].w->rows ? 2 : 1,
-                                &ws->block_attention->inputs[i], n);
+        if (splits_inputs(l))
+            sp_backend_multiply(ws->backend, own, own[1].w->rows ? 2 : 1, &ws->kv_inputs[i], n);
         sp_residual_conv_run(ws, layer, SP_CONV_KEYS + i, rows[i], ws->ld_kv, n);
     }
     for (size_t t = 0; t < n; t++)

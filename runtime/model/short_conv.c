@@ -4,26 +4,27 @@
  * convolution over b * x, channel by channel, over a few tokens; times c; and a projection back.
  *
  * The state of a sequence is the last rows of b * x, without those of rejected draft tokens. */
-#include "runtime/model/short_conv.h"
-
-#include "format/base/mem.h"
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/sublayers.h"
 
 #include <string.h>
 
-enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err)
+struct sp_short_conv_scratch {
+    float *projected; /* [max_rows][ld]: b, c, x */
+    float *input;     /* [kernel - 1 + max_rows][ld_x]: b * x, after the history */
+    size_t ld;
+};
+
+void sp_short_conv_open(struct sp_workspace *ws)
 {
     const struct sp_config *config = &ws->model->config;
     size_t rows = ws->max_rows, n_before = config->short_conv.kernel - 1;
-    struct sp_short_conv_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_short_conv_scratch *s;
 
-    if (config->short_conv.kernel == 0) return SP_OK;
-    if ((st = sp_arena_new(&ws->memory, &s, 1, sizeof *s, err))) return st;
-    ws->short_conv = s;
+    if (config->short_conv.kernel == 0) return;
+    if ((s = ws->short_conv = sp_arena_new(&ws->memory, 1, sizeof *s)) == NULL) return;
     s->ld = sp_matrix_ld(3 * (size_t)config->n_hidden);
-    if ((st = sp_arena_rows(&ws->memory, &s->projected, rows, s->ld, err))) return st;
-    return sp_arena_rows(&ws->memory, &s->input, n_before + rows, ws->ld_x, err);
+    s->projected = sp_arena_rows(&ws->memory, rows, s->ld);
+    s->input = sp_arena_rows(&ws->memory, n_before + rows, ws->ld_x);
 }
 
 /* One pass of a layer. */
@@ -35,7 +36,7 @@ struct conv_job {
 };
 
 /* input = b * x. */
-static void gate_input_row(void *context, size_t t, unsigned worker)
+static void gate_input_row(void *context, size_t t)
 {
     const struct conv_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -44,13 +45,12 @@ static void gate_input_row(void *context, size_t t, unsigned worker)
     const float *b = s->projected + t * s->ld, *x = b + 2 * n;
     float *row = s->input + (ws->model->config.short_conv.kernel - 1 + t) * ws->ld_x;
 
-    (void)worker;
     memcpy(row, b, n * sizeof *row);
     ws->backend->vector->mul(row, x, n);
 }
 
 /* heads.x of row i of a sequence = c * (the taps times it and the rows before it, oldest first). */
-static void convolve_row(void *context, size_t i, unsigned worker)
+static void convolve_row(void *context, size_t i)
 {
     const struct conv_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -59,7 +59,6 @@ static void convolve_row(void *context, size_t i, unsigned worker)
     size_t n = ws->model->config.n_hidden, t = job->first + i;
     float *y = ws->heads.x + t * ws->heads.ld;
 
-    (void)worker;
     sp_conv_history_convolve(job->history, vector, y, job->w->taps,
                              s->input + job->first * ws->ld_x, ws->ld_x, i);
     if (job->w->bias) vector->add(y, job->w->bias, n);
@@ -94,12 +93,11 @@ struct residual_job {
     size_t ld, first; /* first: row of the current sequence */
 };
 
-static void copy_row(void *context, size_t t, unsigned worker)
+static void copy_row(void *context, size_t t)
 {
     const struct residual_job *job = context;
     const struct sp_conv_history *h = job->history;
 
-    (void)worker;
     memcpy(job->ws->convolved + (h->n_before + t) * job->ws->ld_convolved, job->rows + t * job->ld,
            h->width * sizeof *job->rows);
 }
@@ -117,14 +115,13 @@ static void add_dynamic(const struct residual_job *job, float *y, size_t t, cons
                                      *taps++ * job->factor, job->head_dim);
 }
 
-static void add_convolved_row(void *context, size_t i, unsigned worker)
+static void add_convolved_row(void *context, size_t i)
 {
     const struct residual_job *job = context;
     const struct sp_workspace *ws = job->ws;
     size_t t = job->first + i;
     float *y = job->rows + t * job->ld;
 
-    (void)worker;
     sp_conv_history_convolve(job->history, ws->backend->vector, y, job->taps,
                              ws->convolved + job->first * ws->ld_convolved, ws->ld_convolved, i);
     if (job->dynamic) add_dynamic(job, y, t, ws->convolved + t * ws->ld_convolved);

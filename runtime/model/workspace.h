@@ -2,7 +2,7 @@
  *
  * A pass runs the rows of one sequence, or of several sequences whose decoders share a workspace:
  * matrix products take all rows at once; attention and recurrent states are processed sequence by
- * sequence. Each kind of layer has its own buffers, declared in the header of its own source. */
+ * sequence. Each kind of layer has its own buffers, which its source declares (sublayers.h). */
 #ifndef SP_RUNTIME_MODEL_WORKSPACE_H
 #define SP_RUNTIME_MODEL_WORKSPACE_H
 
@@ -67,6 +67,7 @@ struct sp_workspace {
     size_t n_users;         /* decoders that share it */
     struct sp_arena memory; /* all buffers, also those of the layer kinds */
     size_t max_rows, max_logit_rows, n_positions;
+    unsigned most_heads;             /* the most query heads of a layer */
     const struct sp_batch_seq *seqs; /* [n_seqs] of the pass in row order, borrowed */
     size_t n_seqs;
     struct sp_batch_seq single; /* the sequence of a pass that has only one */
@@ -105,8 +106,9 @@ struct sp_workspace {
     struct sp_acts hidden; /* [max_rows][H] normed rows, input of q, k, v, gate, up, head */
     struct sp_acts pairs;  /* [max_rows][2 H] embedding and hidden state, normed; the input of q, k,
                               v in a layer that reads pairs */
-    struct sp_acts heads;  /* [max_rows][widest q] attention output, input of o */
-    struct sp_acts ffn;    /* [max_rows][widest MLP] gated rows, input of down */
+    struct sp_acts kv_inputs[2]; /* [max_rows][H] of k and v in layers where they differ from q's */
+    struct sp_acts heads;        /* [max_rows][widest q] attention output, input of o */
+    struct sp_acts ffn;          /* [max_rows][widest MLP] gated rows, input of down */
     struct sp_acts tapped; /* [max_rows][fc.cols] drafts: features of the target, input of fc */
     /* Scratch of the layer kinds; NULL if the model has no such layer. */
     struct sp_experts_scratch *experts;
@@ -114,7 +116,7 @@ struct sp_workspace {
     struct sp_compressed_scratch *compressed;
     struct sp_key_index_scratch *key_index;
     struct sp_gated_norm_scratch *gated_norm;
-    struct sp_recurrent_scratch *delta_net, *mamba;
+    struct sp_recurrent_scratch *delta_net, *mamba; /* recurrent.h */
     struct sp_short_conv_scratch *short_conv;
     struct sp_cca_scratch *cca;
     struct sp_altup_scratch *altup;

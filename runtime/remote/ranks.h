@@ -12,10 +12,11 @@
 #include "format/packfile.h"
 #include "runtime/backend/remote.h"
 #include "runtime/ranks/transport.h"
-#include "runtime/remote/weight_pages.h"
 #include "runtime/spectool.h"
 
 #include <pthread.h>
+
+struct sp_weight_pages; /* below */
 
 /* Is called once, by the thread that computes, with a sentence; it may end the process. */
 typedef void sp_rank_lost_fn(void *context, const char *sentence);
@@ -98,6 +99,25 @@ SP_MUST_CHECK enum sp_status sp_rank_answer(struct sp_transport *transport, cons
 SP_MUST_CHECK enum sp_status sp_rank_answer_status(struct sp_transport *transport,
                                                    const struct sp_err *outcome,
                                                    struct sp_err *err);
+
+/* ---- the pages of the weights (weight_pages.c) ----
+ *
+ * The pages of a packed file that a rank reads: those of its part of the weights.
+ *
+ * When a page is missing, the system reads megabytes around it, and in these are rows of other
+ * ranks: a rank would have nearly the whole file of a small model in memory. So what a rank is
+ * about to read is prefetched, the first time and without anything else. */
+
+/* file: the mapped bytes, borrowed until close. SP_E_NOMEM. */
+SP_MUST_CHECK enum sp_status sp_weight_pages_open(struct sp_weight_pages **out, const uint8_t *file,
+                                                  uint64_t size, struct sp_err *err);
+void sp_weight_pages_close(struct sp_weight_pages *pages); /* NULL is fine */
+
+/* Prefetches weights, unless all their pages were prefetched before, or they are not in the file.
+ * Any thread may call it. NULL: does nothing. */
+void sp_weight_pages_need(struct sp_weight_pages *pages, const uint8_t *weights, size_t size);
+
+/* ---- packages (rank_group.c) ---- */
 
 /* The ranks of a package: processes that this one starts, or that mpirun started as one job, in
  * which rank 0 opens packages and the others compute for it (sp_rank_group of spectool.h). */

@@ -1,7 +1,7 @@
 #include "runtime/remote/remote_message.h"
 
 #include "format/base/mem.h"
-#include "runtime/remote/weight_pages.h"
+#include "runtime/remote/ranks.h"
 
 #include <string.h>
 

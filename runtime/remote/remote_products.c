@@ -229,11 +229,10 @@ void sp_remote_codes_own(const struct sp_backend *backend, const struct sp_acts 
     sp_backend_quantize(backend, &own, n_rows);
 }
 
-static void set_starts(void *context, size_t t, unsigned worker)
+static void set_starts(void *context, size_t t)
 {
     const struct sp_acts *const *acts = context;
 
-    (void)worker;
     sp_acts_set_starts(*acts, t);
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/remote/weight_pages.h"
+#include "runtime/remote/ranks.h"
 
 #include "format/base/file.h"
 #include "format/base/mem.h"

@@ -2,7 +2,7 @@
 #include "format/config/pooling.h"
 #include "format/pack_contents.h"
 #include "runtime/session/session.h"
-#include "runtime/speculate/drafting_controller_json.h"
+#include "runtime/speculate/drafting_controller.h"
 
 #include "format/base/file.h"
 #include "format/base/mem.h"

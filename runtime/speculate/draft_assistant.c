@@ -44,14 +44,12 @@ static enum sp_status assistant_check(const struct sp_model *target, const struc
 
 static enum sp_status read_order(struct draft_assistant *d, struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st = sp_config_check_token_order(d->model->token_order, d->n_vocab, err);
 
-    if ((st = sp_config_check_token_order(d->model->token_order, d->n_vocab, err))) return st;
-    if ((st = sp_arena_new(&d->base.memory, &d->order, d->n_vocab, sizeof *d->order, err)))
-        return st;
-    for (size_t i = 0; i < d->n_vocab; i++)
+    d->order = st ? NULL : sp_arena_new(&d->base.memory, d->n_vocab, sizeof *d->order);
+    for (size_t i = 0; d->order && i < d->n_vocab; i++)
         d->order[i] = (uint32_t)d->model->token_order[i];
-    return SP_OK;
+    return st;
 }
 
 static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *err)
@@ -64,21 +62,20 @@ static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *er
 
     if (config->n_clusters == 0) return SP_OK;
     if ((st = read_order(d, err))) return st;
-    if ((st = sp_arena_rows(memory, &d->nearness, 1, ld, err))) return st;
-    if ((st = sp_arena_new(memory, &d->chosen, n_used, sizeof *d->chosen, err))) return st;
-    return sp_arena_rows(memory, &d->rows, n_threads, d->n_hidden, err);
+    d->nearness = sp_arena_rows(memory, 1, ld);
+    d->chosen = sp_arena_new(memory, n_used, sizeof *d->chosen);
+    d->rows = sp_arena_rows(memory, n_threads, d->n_hidden);
+    return SP_OK;
 }
 
-static enum sp_status open_rows(struct draft_assistant *d, struct sp_err *err)
+static void open_rows(struct draft_assistant *d)
 {
     struct sp_arena *memory = &d->base.memory;
-    enum sp_status st;
 
-    if ((st = sp_arena_rows(memory, &d->hidden, 1, d->n_target, err))) return st;
-    if ((st = sp_arena_rows(memory, &d->next, 1, sp_matrix_ld(d->n_target), err))) return st;
-    st = sp_arena_new(memory, &d->logits, MAX_DRAFT_LEN * d->n_vocab, sizeof *d->logits, err);
-    if (st) return st;
-    return sp_arena_acts(memory, &d->normed, 1, d->n_hidden, err);
+    d->hidden = sp_arena_rows(memory, 1, d->n_target);
+    d->next = sp_arena_rows(memory, 1, sp_matrix_ld(d->n_target));
+    d->logits = sp_arena_new(memory, MAX_DRAFT_LEN * d->n_vocab, sizeof *d->logits);
+    d->normed = sp_arena_acts(memory, 1, d->n_hidden);
 }
 
 static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
@@ -89,13 +86,9 @@ static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_dr
         .n_positions = setup->n_positions + 1,
         .max_rows = setup->max_batch, /* one row per sequence */
         .max_logit_rows = 1,
-        .cache_type = setup->cache_type,
-        .budget = setup->budget,
         .taps = taps,
         .n_taps = 1,
         .keys_of = setup->decoder,
-        .max_batch = setup->max_batch,
-        .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
     };
     enum sp_status st;
 
@@ -105,9 +98,8 @@ static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_dr
     d->n_hidden = setup->draft->config.n_hidden;
     d->n_vocab = setup->draft->config.n_vocab;
     d->n_target = setup->target->config.n_hidden;
-    if ((st = sp_decoder_open(&base->decoder, setup->draft, setup->backend, &options, err)))
-        return st;
-    if ((st = open_rows(d, err))) return st;
+    if ((st = sp_drafter_open_decoder(base, setup, options, err))) return st;
+    open_rows(d);
     return open_clusters(d, err);
 }
 
@@ -187,7 +179,7 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
     sp_top_logits_add(d->chosen, 0, n_used, d->nearness, n_clusters, 0);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = SP_NEVER;
-    sp_backend_rows(d->backend, n_used, score_cluster, &job);
+    sp_pool_run(d->backend->pool, n_used, score_cluster, &job);
     return sp_logits_of(d->backend->vector, logits, d->n_vocab);
 }
 

@@ -1,7 +1,7 @@
-#include "runtime/speculate/draft_grammar.h"
+#include "runtime/speculate/drafter.h"
 
-#include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "runtime/grammar/constraint.h"
 
 #include <stdlib.h>
 #include <string.h>

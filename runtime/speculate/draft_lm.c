@@ -11,7 +11,6 @@
 #include "runtime/speculate/prompt_pages.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/state_checkpoint.h"
 
 enum { MAX_DRAFT_LEN = 32 };
 
@@ -55,26 +54,20 @@ static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_s
         .n_positions = d->n_positions,
         .max_rows = setup->max_rows,
         .max_logit_rows = 1,
-        .cache_type = setup->cache_type,
-        .budget = setup->budget,
-        .max_batch = setup->max_batch,
-        .workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL,
         .shortlist_of = setup->draft,
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
-    if ((st = sp_decoder_open(&base->decoder, setup->draft, setup->backend, &options, err)))
-        return st;
+    if ((st = sp_drafter_open_decoder(base, setup, options, err))) return st;
     if (setup->pages) {
         struct sp_prompt_pages_setup pages = *setup->pages;
         pages.identity++; /* the draft reads tokens alone: its pages are those of another model */
         pages.decoder = base->decoder;
         if ((st = sp_prompt_pages_open(&d->pages, &pages, err))) return st;
     }
-    if (d->n_vocab < d->model->head.rows &&
-        (st = sp_arena_rows(&base->memory, &d->logits, 1, d->n_vocab, err)))
-        return st;
-    return sp_arena_new(&base->memory, &d->known, setup->max_rows, sizeof *d->known, err);
+    if (d->n_vocab < d->model->head.rows) d->logits = sp_arena_rows(&base->memory, 1, d->n_vocab);
+    d->known = sp_arena_new(&base->memory, setup->max_rows, sizeof *d->known);
+    return SP_OK;
 }
 
 /* The draft's own context may be shorter than the session's; nothing is drafted beyond it. */

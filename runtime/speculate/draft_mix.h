@@ -9,7 +9,6 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_MIX_H
 #define SP_RUNTIME_SPECULATE_DRAFT_MIX_H
 
-#include "runtime/speculate/draft_grammar.h"
 #include "runtime/speculate/speculate.h"
 
 /* The controllers of a session. Looking up costs and accepts otherwise in every text, so what is

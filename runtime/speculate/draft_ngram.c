@@ -30,19 +30,16 @@ static struct ngram *ngram_of(struct sp_drafter *base)
     return (struct ngram *)base;
 }
 
-static enum sp_status index_open(struct index *x, struct sp_arena *memory, size_t n_tokens,
-                                 size_t n_positions, struct sp_err *err)
+static void index_open(struct index *x, struct sp_arena *memory, size_t n_tokens,
+                       size_t n_positions)
 {
-    enum sp_status st;
-
     x->n_tokens = n_tokens;
     x->bits = 1;
     while (x->bits < 31 && (size_t)1 << x->bits < n_positions)
         x->bits++;
-    if ((st = sp_arena_new(memory, &x->newest, (size_t)1 << x->bits, sizeof *x->newest, err)))
-        return st;
-    if ((st = sp_arena_new(memory, &x->older, n_positions, sizeof *x->older, err))) return st;
-    return sp_arena_new(memory, &x->hash, n_positions, sizeof *x->hash, err);
+    x->newest = sp_arena_new(memory, (size_t)1 << x->bits, sizeof *x->newest);
+    x->older = sp_arena_new(memory, n_positions, sizeof *x->older);
+    x->hash = sp_arena_new(memory, n_positions, sizeof *x->hash);
 }
 
 /* Fibonacci hashing (Knuth, volume 3, section 6.4) of the tokens that end at a place. */
@@ -191,11 +188,11 @@ enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions, 
 
     if ((st = sp_new(&l, 1, sizeof *l, err))) return st;
     l->base.ops = &ops;
-    if ((st = index_open(&l->singles, &l->base.memory, 1, n_positions, err))) goto done;
-    if ((st = index_open(&l->pairs, &l->base.memory, 2, n_positions, err))) goto done;
-    *out = &l->base;
-    l = NULL;
-done:
-    if (l) sp_drafter_close(&l->base);
+    index_open(&l->singles, &l->base.memory, 1, n_positions);
+    index_open(&l->pairs, &l->base.memory, 2, n_positions);
+    if ((st = sp_arena_check(&l->base.memory, err)))
+        sp_drafter_close(&l->base);
+    else
+        *out = &l->base;
     return st;
 }

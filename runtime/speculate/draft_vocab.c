@@ -1,6 +1,4 @@
-#include "runtime/speculate/draft_vocab.h"
-
-#include "format/base/mem.h"
+#include "runtime/speculate/drafter.h"
 
 enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
                                     struct sp_err *err)
@@ -10,21 +8,17 @@ enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab
                                      n_vocab, err);
 }
 
-enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map, struct sp_arena *memory,
-                                   const struct sp_model *draft, size_t n_vocab, struct sp_err *err)
+void sp_draft_vocab_init(struct sp_draft_vocab *map, struct sp_arena *memory,
+                         const struct sp_model *draft, size_t n_vocab)
 {
-    enum sp_status st;
-
     map->n_vocab = n_vocab;
-    if (draft->token_map == NULL) return SP_OK;
-    if ((st = sp_arena_new(memory, &map->tokens, draft->head.rows, sizeof *map->tokens, err)))
-        return st;
-    if ((st = sp_arena_rows(memory, &map->scores, 1, n_vocab, err))) return st;
-    for (size_t i = 0; i < draft->head.rows; i++)
+    if (draft->token_map == NULL) return;
+    map->tokens = sp_arena_new(memory, draft->head.rows, sizeof *map->tokens);
+    map->scores = sp_arena_rows(memory, 1, n_vocab);
+    for (size_t i = 0; map->tokens && i < draft->head.rows; i++)
         map->tokens[i] = (uint32_t)((double)i + (double)draft->token_map[i]);
-    for (size_t i = 0; i < n_vocab; i++)
+    for (size_t i = 0; map->scores && i < n_vocab; i++)
         map->scores[i] = SP_NEVER;
-    return SP_OK;
 }
 
 const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,

@@ -6,7 +6,8 @@
  *
  * propose() writes draft tokens to ids[C+1..] and may leave them in the drafter's own caches.
  * commit() reports what was accepted, and the drafter drops whatever contradicts it. A drafter can
- * make generation slow, never wrong. Each kind is a file and a row of the table in drafter.c. */
+ * make generation slow, never wrong. Each kind is a struct sp_drafter_ops and a row of the table
+ * in drafter.c. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFTER_H
 #define SP_RUNTIME_SPECULATE_DRAFTER_H
 
@@ -15,7 +16,9 @@
 #include "runtime/speculate/draft_length.h"
 #include "runtime/speculate/scheduler.h"
 
+struct sp_constraint; /* runtime/grammar/constraint.h */
 struct sp_prompt_pages_setup;
+struct sp_tokenizer;
 struct sp_drafter; /* each kind's own struct begins with struct sp_drafter */
 
 struct sp_drafter_setup {
@@ -61,8 +64,9 @@ struct sp_drafter_ops {
     enum sp_status (*check)(const struct sp_model *target, const struct sp_model *draft,
                             struct sp_err *err);
     size_t size; /* of the kind's own struct */
-    /* Opens a drafter that sp_drafter_open has made; what it opens before a failure is closed.
-     * Called without holding the scheduler: must not run a pass. */
+    /* Opens a drafter that sp_drafter_open has made; what it opens before a failure is closed, and
+     * the memory is checked afterwards. Called without holding the scheduler: must not run a pass.
+     */
     enum sp_status (*open)(struct sp_drafter *drafter, const struct sp_drafter_setup *setup,
                            struct sp_err *err);
     /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. NULL:
@@ -128,6 +132,12 @@ SP_MUST_CHECK enum sp_status sp_drafter_open(struct sp_drafter **out,
                                              struct sp_err *err);
 void sp_drafter_close(struct sp_drafter *drafter); /* NULL is fine */
 
+/* Opens the draft's decoder with these options and with what the setup says. */
+SP_MUST_CHECK enum sp_status sp_drafter_open_decoder(struct sp_drafter *drafter,
+                                                     const struct sp_drafter_setup *setup,
+                                                     struct sp_decoder_options options,
+                                                     struct sp_err *err);
+
 /* Runs a pass of the draft, batched with those of other threads that draft at the same time. */
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
                      enum sp_priority priority);
@@ -160,6 +170,37 @@ SP_MUST_CHECK enum sp_status sp_drafter_propose(struct sp_drafter *drafter, uint
 /* The operations of a kind of draft; NULL if there are none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
+/* ---- the vocabulary of a draft ----
+ *
+ * The vocabulary of a draft whose head scores a subset of the target's tokens: row i is token i +
+ * d2t[i]. Choosers know a single vocabulary: the largest logit gets the target's id, and the row is
+ * spread over the target's ids for those that read it; tokens without a row are never drafted. */
+
+struct sp_draft_vocab {
+    uint32_t *tokens; /* [head rows] ids of the target, ascending; NULL: row i is token i */
+    float *scores;    /* [n_vocab] logits by the target's ids, SP_NEVER for tokens without a row */
+    size_t n_vocab;
+    struct sp_logits scored; /* over the head's rows, the last ones */
+};
+
+/* Opens the vocabulary of a draft that passed sp_draft_vocab_check, in `memory`, which the caller
+ * checks. */
+void sp_draft_vocab_init(struct sp_draft_vocab *map, struct sp_arena *memory,
+                         const struct sp_model *draft, size_t n_vocab);
+
+/* Checks that each row of the draft's head is one of the target's n_vocab tokens. */
+SP_MUST_CHECK enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
+                                                  struct sp_err *err);
+
+/* The model whose head a shortlist may stand for (struct sp_decoder_options): `head`, or NULL if
+ * the rows of the draft's head are not the target's tokens. */
+const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,
+                                                const struct sp_model *head);
+
+/* The logits in the order of the target's ids, valid until the next call and as long as those of
+ * the head's rows; equal logits keep their order. Probabilities are those of the head's rows. */
+struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits);
+
 extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops,
     sp_draft_dflash2_ops, sp_draft_assistant_ops, sp_draft_dspark_ops, sp_draft_eagle3_ops,
     sp_draft_peagle_ops;
@@ -185,5 +226,24 @@ enum { SP_DRAFT_NGRAM_MAX = 15 };
  * check, open and logits are NULL. */
 SP_MUST_CHECK enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions,
                                                  struct sp_err *err);
+
+/* Jump-forward decoding as a drafter (draft_grammar.c): text that the grammar leaves no choice
+ * about, such as the name of the next property, spelled in the tokens that the tokenizer would give
+ * it.
+ *
+ * Where a grammar only leaves a choice of whitespace, as JSON does, the answer's own style
+ * decides: what came after a comma is expected after the next one. The text is certain but for
+ * whitespace, its tokens are not: a model may spell it otherwise, and its last token may reach
+ * beyond the certain text. So they are verified as draft tokens like any others. */
+
+/* The longest proposal: with the anchor it fills a pass of 16 rows. */
+enum { SP_DRAFT_GRAMMAR_MAX = 15 };
+
+/* Opens a drafter for one answer; constraint and tokenizer are borrowed. It belongs to no file:
+ * its operations check, open and logits are NULL. */
+SP_MUST_CHECK enum sp_status sp_draft_grammar_open(struct sp_drafter **out,
+                                                   struct sp_constraint *constraint,
+                                                   const struct sp_tokenizer *tokenizer,
+                                                   struct sp_err *err);
 
 #endif

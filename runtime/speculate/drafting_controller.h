@@ -28,10 +28,9 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_H
 #define SP_RUNTIME_SPECULATE_DRAFTING_CONTROLLER_H
 
+#include "format/base/strbuf.h"
+#include "format/json/json.h"
 #include "runtime/spectool.h"
-
-#include <stdbool.h>
-#include <stddef.h>
 
 /* The probability that a draft token is accepted, from the draft's confidence in it: Platt scaling
  * (Platt 1999), p = sigmoid(a + b logit(confidence)), learned online by Newton steps. */
@@ -208,5 +207,32 @@ void sp_drafting_controller_record(struct sp_drafting_controller *controller,
  * that it can be compared with the rates of other drafters. */
 void sp_drafting_controller_add_round(struct sp_drafting_controller *controller,
                                       const struct sp_round *round);
+
+/* ---- for the next process (drafting_controller_json.c) ----
+ *
+ * The statistics of drafting as JSON text, by which a process begins with what an earlier one
+ * learned of the same pair on the same machine:
+ *
+ *   {"version": 1,
+ *    "verify": [[rows, seconds, timings], ...], "draft": [[tokens, seconds, timings], ...],
+ *    "catch_up": [tokens, seconds],
+ *    "accepted": [[position, tried, accepted], ...],
+ *    "confidence": [a, b, h_aa, h_ab, h_bb],
+ *    "drafted": [tokens, seconds]}
+ *
+ * Rows are those of a pass beyond the first. Times change with the load of the machine and
+ * acceptance with the text, so what is read counts no more than a few rounds. */
+
+/* Whether enough was drafted since *c was initialized or read to be worth writing. */
+bool sp_drafting_controller_json_is_new(const struct sp_drafting_controller *controller);
+
+SP_MUST_CHECK enum sp_status sp_drafting_controller_json_write(
+    struct sp_strbuf *out, const struct sp_drafting_controller *controller, struct sp_err *err);
+
+/* Reads the statistics into a controller that has no rounds yet. If drafting did not pay by them it
+ * begins paused, unless `retry`. On failure (SP_E_INPUT) the controller stays as it was. */
+SP_MUST_CHECK enum sp_status
+sp_drafting_controller_json_read(struct sp_drafting_controller *controller,
+                                 const struct sp_json *statistics, bool retry, struct sp_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "runtime/speculate/drafting_controller_json.h"
+#include "runtime/speculate/drafting_controller.h"
 
 #include "format/json/json_write.h"
 

@@ -3,7 +3,6 @@
 #include "format/base/clock.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "runtime/model/state_checkpoint.h"
 #include "runtime/spectool_measure.h"
 
 #include <inttypes.h>

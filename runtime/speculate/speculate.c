@@ -1,7 +1,6 @@
 #include "runtime/speculate/speculate.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/state_checkpoint.h"
 #include "format/base/clock.h"
 
 #include <assert.h>

@@ -79,13 +79,15 @@ TEST(arrays_grow)
 TEST(full_arena)
 {
     struct sp_arena arena = {.n = SIZE_MAX / 2, .cap = SIZE_MAX / 2};
-    struct sp_acts acts = {0};
-    float *rows = NULL;
+    struct sp_err err = {0};
 
-    assert_int_equal(sp_arena_rows(&arena, &rows, 1, 1, NULL), SP_E_NOMEM);
-    assert_null(rows);
-    assert_int_equal(sp_arena_acts(&arena, &acts, 1, 32, NULL), SP_E_NOMEM);
-    assert_null(acts.x);
+    assert_ok(sp_arena_check(&arena, NULL));
+    assert_null(sp_arena_rows(&arena, 3, 5));
+    assert_null(sp_arena_acts(&arena, 1, 32).x);
+    assert_int_equal(sp_arena_check(&arena, &err), SP_E_NOMEM);
+    assert_string_equal(err.text, "out of memory: 3 x 20 bytes were requested");
+    arena.n = arena.cap = 0; /* nothing is allocated after a failure */
+    assert_null(sp_arena_new(&arena, 1, 1));
 }
 
 TEST(text_is_copied_with_its_end)

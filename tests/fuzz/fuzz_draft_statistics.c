@@ -1,7 +1,7 @@
 /* Fuzzes the statistics of drafting in the user's cache folder: a text is refused with a message
  * and changes nothing, or rounds begin with it, and what they leave can be read again. */
 #include "runtime/speculate/draft_length.h"
-#include "runtime/speculate/drafting_controller_json.h"
+#include "runtime/speculate/drafting_controller.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX = 8, N_ROUNDS = 40 };

@@ -1,6 +1,6 @@
 /* runtime/speculate/drafting_controller_json: what one process writes, the next begins with. */
 #include "runtime/speculate/draft_length.h"
-#include "runtime/speculate/drafting_controller_json.h"
+#include "runtime/speculate/drafting_controller.h"
 #include "tests/support/unit_test.h"
 #include <math.h>
 

@@ -11,7 +11,6 @@
 #include "tests/support/unit_test.h"
 #include "convert/create/create.h"
 #include "quantize/kernels.h"
-#include "runtime/model/state_checkpoint.h"
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
 

@@ -61,13 +61,11 @@ uint64_t kv_digest(const struct sp_kv *kv, size_t first, size_t last)
 static uint64_t recurrent_digest(struct sp_decoder *d, unsigned layer)
 {
     struct sp_recurrent *r = &d->recurrent[layer];
-    struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    uint64_t digests[SP_MAX_STATE_SPANS] = {0};
-    size_t n = sp_recurrent_spans(d, layer, spans);
+    uint64_t digests[sizeof r->spans / sizeof *r->spans] = {0};
 
     if (r->heads.state) sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
-    for (size_t k = 0; k < n; k++)
-        digests[k] = sp_hash64(spans[k].floats, spans[k].n * sizeof *spans[k].floats);
+    for (size_t k = 0; k < r->n_spans; k++)
+        digests[k] = sp_hash64(r->spans[k].floats, r->spans[k].n * sizeof *r->spans[k].floats);
     return sp_hash64(digests, sizeof digests);
 }
 
