@@ -45,6 +45,7 @@ struct sp_bench_depth {
 struct sp_bench_runs {
     double rate;                                  /* tokens per second of the median run */
     size_t n_tokens, n_passes, drafted, accepted; /* sums over all runs */
+    double joules; /* of the processors in all runs, without prompts; 0: not told */
 };
 
 /* The runs of a prompt without drafting, and with it unless there is no draft. */

@@ -8,6 +8,7 @@
 #include "format/base/clock.h"
 #include "format/base/median.h"
 #include "format/base/mem.h"
+#include "format/system/energy.h"
 #include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
@@ -35,6 +36,7 @@ struct run {
     struct sp_machine_speed *speed;
     double *rates, *samples;          /* [2][n_repeat]: plain, drafted; [n_repeat]; owned */
     struct sp_bench_printer *printer; /* NULL: none */
+    struct sp_energy energy;          /* since the first token of a generation */
     struct sp_progress progress;      /* of the current step */
     uint64_t n_done, n_total;         /* its units */
     struct sp_err *err;
@@ -66,8 +68,11 @@ static enum sp_status end_step(struct run *r, enum sp_status st, enum sp_bench_s
 
 static int count_token(void *context, const struct sp_token *token)
 {
+    struct run *r = context;
+
     (void)token;
-    advance(context);
+    if (r->energy.root == NULL) sp_energy_start(&r->energy, NULL);
+    advance(r);
     return 0;
 }
 
@@ -367,6 +372,7 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, bool dra
         .context = r,
     };
 
+    r->energy = (struct sp_energy){0};
     return sp_session_generate(r->session, &request, result, r->err);
 }
 
@@ -396,6 +402,7 @@ static enum sp_status measure_run(struct run *r, size_t prompt, bool drafts, siz
     enum sp_status st;
 
     if ((st = generate(r, &p->ids, drafts, run, &result))) return st;
+    runs->joules += sp_energy_joules(&r->energy);
     runs->n_tokens += result.n_ids - 1;
     runs->n_passes += result.n_rounds;
     runs->drafted += result.drafted;

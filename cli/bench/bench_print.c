@@ -62,6 +62,12 @@ static double per_pass(const struct sp_bench_runs *runs)
     return quotient((double)runs->n_tokens, (double)runs->n_passes);
 }
 
+/* Joules per token. */
+static double joules(const struct sp_bench_runs *runs)
+{
+    return quotient(runs->joules, (double)runs->n_tokens);
+}
+
 void sp_bench_release(struct sp_bench *bench)
 {
     for (size_t i = 0; i < SP_BENCH_MAX_PROMPTS; i++)
@@ -235,6 +241,22 @@ static void add_prompt(struct sp_table *table, const struct sp_bench *b, size_t 
     sp_table_add(table, "%.2f", per_pass(d));
 }
 
+/* Prints nothing where the machine does not tell. */
+static void print_energy(const struct sp_bench *b)
+{
+    struct sp_bench_runs plain = {0}, drafted = {0};
+
+    for (size_t i = 0; i < b->n_prompts; i++) {
+        plain.joules += b->prompts[i].plain.joules;
+        plain.n_tokens += b->prompts[i].plain.n_tokens;
+        drafted.joules += b->prompts[i].drafted.joules;
+        drafted.n_tokens += b->prompts[i].drafted.n_tokens;
+    }
+    if (plain.joules > 0) printf("Energy of the processors: %.3g J/token", joules(&plain));
+    if (drafted.joules > 0) printf(", %.3g with drafting", joules(&drafted));
+    if (plain.joules > 0) putchar('\n');
+}
+
 /* ---- all tables ---- */
 
 static void print_title(const struct sp_bench *b)
@@ -281,6 +303,7 @@ enum sp_status sp_bench_print_step(struct sp_bench_printer *printer, enum sp_ben
     case SP_BENCH_COMPLETE:
         st = sp_table_print(stdout, table, INDENT);
         if (!st && b->info.draft && !sp_bench_simulated(b)) puts("Both generated the same tokens.");
+        if (!st) print_energy(b);
         break;
     }
     if (st == SP_OK && table->align) st = sp_table_print(stdout, table, INDENT);
@@ -319,6 +342,8 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
         sp_json_out_put(out, "drafted_rate:%g, speed_up:%g, acceptance:%g, tokens_per_pass:%g",
                         d->rate, speed_up(d, &p->plain), acceptance(d), per_pass(d));
     }
+    if (p->plain.joules > 0) sp_json_out_double(out, "plain_joules_per_token", joules(&p->plain));
+    if (d->joules > 0) sp_json_out_double(out, "drafted_joules_per_token", joules(d));
     sp_json_out_end(out, '}');
 }
 

@@ -4,6 +4,7 @@
 #include "cli/chat/loaded_model.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
+#include "format/system/energy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,6 +26,7 @@ struct stream {
     double prompt_at;            /* when the prompt began, by sp_seconds(); 0: not yet */
     size_t n_reused;             /* tokens of it that were processed before */
     double started, first_token; /* sp_seconds(); first_token 0: none yet */
+    struct sp_energy energy;     /* since the first token */
     bool greedy;
     bool separate;  /* reasoning is shown separately or hidden */
     bool reasoning; /* the last text shown is reasoning */
@@ -149,7 +151,10 @@ static int show_token(void *context, const struct sp_token *token)
     struct stream *s = context;
     struct sp_json_out out = {.file = stdout};
 
-    if (s->first_token == 0) s->first_token = sp_seconds();
+    if (s->first_token == 0) {
+        s->first_token = sp_seconds();
+        if (s->style->verbose) sp_energy_start(&s->energy, NULL);
+    }
     watch_for_loop(s, token->id);
     /* Tells a script once that its answer goes on to the end of the context. */
     if (s->n_left > 0 && --s->n_left == 0)
@@ -363,6 +368,8 @@ static void write_long(FILE *out, const struct sp_result *r, const struct sp_pac
     fprintf(out, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
     fprintf(out, "first token   after %.3f s\n", style->first_token_seconds);
+    if (n > 0 && style->joules > 0)
+        fprintf(out, "energy        %.3g J/token of the processors\n", style->joules / (double)n);
     fprintf(out, "draft         %s", style->plain || info->draft == NULL ? "none" : info->draft);
     if (drafting > 0) {
         fprintf(
@@ -471,6 +478,7 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     r.text = show_text;
     r.reader = stream.reader;
     st = sp_session_generate(session, &r, result, err);
+    style->joules = sp_energy_joules(&stream.energy);
     if (!st && stream.write_errno)
         st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(stream.write_errno));
     dim(&stream, false);

@@ -78,7 +78,8 @@ struct sp_console_style {
     bool reported_loop;         /* the note that an answer repeats itself was printed */
     double started;             /* sp_seconds() when the user asked; 0: when the answer began */
     double first_token_seconds; /* from then to the first token of the last answer */
-    const char *custom_id;      /* first member of the last object; borrowed; NULL: none */
+    double joules; /* of the processors since then, in that answer; 0: the machine does not tell */
+    const char *custom_id; /* first member of the last object; borrowed; NULL: none */
 };
 
 /* Generates an answer and shows it, then its figures. `request` has no callbacks. A caught signal

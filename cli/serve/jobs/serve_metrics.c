@@ -1,6 +1,7 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_model.h"
 #include "format/base/mem.h"
+#include "format/system/energy.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct counts {
 struct sp_serve_metrics {
     pthread_mutex_t lock;
     time_t started;
+    struct sp_energy energy;
     struct {
         int status;
         uint64_t n;
@@ -54,6 +56,7 @@ enum sp_status sp_serve_metrics_new(struct sp_serve_metrics **out, size_t n_mode
     if (st) return st;
     pthread_mutex_init(&m->lock, NULL);
     m->started = time(NULL);
+    sp_energy_start(&m->energy, NULL);
     m->n_models = n_models;
     for (size_t i = 0; i < n_models; i++) {
         m->of[i].first_token.bounds = long_times;
@@ -114,6 +117,7 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *m, size_t model, const str
         if (i >= c->n_positions) c->n_positions = i + 1;
     }
     observe(&c->answer, seconds);
+    sp_energy_joules(&m->energy); /* often enough for its counters */
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -223,6 +227,15 @@ static void write_state(const struct page *p, const struct sp_serve_load *load, 
                  (double)cache_bytes);
 }
 
+/* Writes nothing where the machine does not tell. */
+static void write_energy(const struct page *p, double joules)
+{
+    if (joules <= 0) return;
+    write_head(p, "energy_joules_total", "counter",
+               "Energy of the processors since the start, of other programs too.");
+    fprintf(p->out, "spectool_energy_joules_total %.15g\n", joules);
+}
+
 static void write_responses(const struct page *p)
 {
     const struct sp_serve_metrics *m = p->metrics;
@@ -299,6 +312,7 @@ void sp_serve_metrics_write(const struct sp_serve *serve, FILE *out)
     sp_serve_models_lock(serve->models);
     pthread_mutex_lock(&m->lock);
     write_state(&page, &load, cache_bytes);
+    write_energy(&page, sp_energy_joules(&m->energy));
     write_responses(&page);
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
         write_counter(&page, &counters[i]);
