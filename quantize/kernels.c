@@ -49,12 +49,24 @@ static bool runs_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
 }
 
-static const struct sp_kernels *const all[] = {&sp_kernels_avx512,     &sp_kernels_avxvnni,
-                                               &sp_kernels_avx512vnni, &sp_kernels_avx2,
-                                               &sp_kernels_ref,        NULL};
-static bool (*const runs[])(void) = {runs_avx512, runs_avxvnni, runs_avx512vnni, runs_avx2,
-                                     runs_always};
-static const char names[] = "auto, avx512, avxvnni, avx512vnni, avx2 or scalar";
+/* The bits of AMX-TILE and AMX-INT8. */
+static bool runs_amx(void)
+{
+    unsigned a, b, c, d;
+
+    return runs_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 3) == 3;
+}
+
+static const struct sp_kernels *const all[] = {&sp_kernels_avx512,
+                                               &sp_kernels_amx,
+                                               &sp_kernels_avxvnni,
+                                               &sp_kernels_avx512vnni,
+                                               &sp_kernels_avx2,
+                                               &sp_kernels_ref,
+                                               NULL};
+static bool (*const runs[])(void) = {runs_avx512,     runs_amx,  runs_avxvnni,
+                                     runs_avx512vnni, runs_avx2, runs_always};
+static const char names[] = "auto, avx512, amx, avxvnni, avx512vnni, avx2 or scalar";
 #elif defined(__aarch64__)
 static bool runs_neon(void)
 {
@@ -84,18 +96,24 @@ const struct sp_kernels *const *sp_kernels_all(void)
     return all;
 }
 
-bool sp_kernels_supported(const struct sp_kernels *kernels)
+/* NULL: it can run. */
+static const char *refusal(const struct sp_kernels *kernels)
 {
     for (size_t i = 0; all[i]; i++)
-        if (all[i] == kernels) return runs[i]();
-    return false;
+        if (all[i] == kernels && runs[i]()) return kernels->refusal ? kernels->refusal() : NULL;
+    return "this CPU cannot run them";
+}
+
+bool sp_kernels_supported(const struct sp_kernels *kernels)
+{
+    return refusal(kernels) == NULL;
 }
 
 const struct sp_kernels *sp_kernels_best(void)
 {
     size_t i = 0;
 
-    while (!runs[i]())
+    while (!sp_kernels_supported(all[i]))
         i++;
     return all[i];
 }
@@ -111,8 +129,8 @@ enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, 
     for (size_t i = 0; all[i]; i++)
         if (strcmp(name, all[i]->name) == 0) found = all[i];
     if (found == NULL) return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected %s", name, names);
-    if (!sp_kernels_supported(found))
-        return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": this CPU cannot run them", name);
+    if (refusal(found))
+        return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": %s", name, refusal(found));
     *out = found;
     return SP_OK;
 }

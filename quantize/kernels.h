@@ -91,13 +91,16 @@ typedef void sp_matmul_fn(const struct sp_matmul *m);
 typedef uint64_t sp_peak_fn(uint64_t n);
 
 struct sp_kernels {
-    const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "neon" */
+    const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "amx", "neon" */
     /* Sets q, scale, both starts and the sums of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype; not groupwise types */
     sp_matmul_fn *groupwise;                  /* of all types that keep the codes of a source */
     sp_peak_fn *peak;                         /* NULL: of the scalar set */
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
+    /* Asks the system for what the set needs besides a CPU that has it. Returns why that fails,
+     * static, or NULL. NULL: the set needs nothing. */
+    const char *(*refusal)(void);
 };
 
 /* The product of a set for a type; NULL: the set has none, and that of sp_kernels_ref serves. */
@@ -122,25 +125,26 @@ void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 /* True if `dtype` multiplies quantized activations (block types) instead of floats. */
 bool sp_kernels_want_codes(enum sp_dtype dtype);
 
-/* All kernel sets, best first, NULL at the end. */
+/* All kernel sets, best first, but behind avx512 amx, which no machine has timed; NULL at the
+ * end. */
 const struct sp_kernels *const *sp_kernels_all(void);
-/* True if this CPU can run the set. */
+/* True if this CPU and system can run the set. */
 bool sp_kernels_supported(const struct sp_kernels *kernels);
 /* The best set that this CPU can run. */
 const struct sp_kernels *sp_kernels_best(void);
 
 /* Finds a kernel set by name ("auto" or NULL: the best). SP_E_USAGE listing the names if it is
- * unknown, SP_E_UNSUPPORTED if this CPU cannot run it. */
+ * unknown, SP_E_UNSUPPORTED, saying why, if it cannot run here. */
 SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name,
                                              struct sp_err *err);
 
 /* Products of the types that keep the codes of a source (kernels_groupwise_loops.h). */
 sp_matmul_fn sp_groupwise_avx2, sp_groupwise_avxvnni, sp_groupwise_avx512vnni, sp_groupwise_avx512,
-    sp_groupwise_neon;
+    sp_groupwise_amx, sp_groupwise_neon;
 sp_peak_fn sp_peak_avx2, sp_peak_avxvnni, sp_peak_avx512vnni, sp_peak_avx512, sp_peak_neon;
 
 /* The kernel sets. Those of other architectures are declared but not defined. */
 extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512vnni,
-    sp_kernels_avxvnni, sp_kernels_avx512, sp_kernels_neon;
+    sp_kernels_avxvnni, sp_kernels_avx512, sp_kernels_amx, sp_kernels_neon;
 
 #endif

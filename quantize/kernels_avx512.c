@@ -15,7 +15,6 @@
 #define MAX_ROWS 16
 #include "quantize/kernels_product.h"
 #include "format/base/mem.h"
-#include "quantize/types/microscale.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -43,244 +42,31 @@ INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
 }
 #endif
 
-enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4 };
+/* A decoded block. Each row is multiplied when it is scaled. */
+struct products {
+    __m512i w[SP_BLOCK / 4];
+};
 
-INLINE __m512 widen_bf16(const uint8_t *bytes)
+INLINE void multiply_rows(struct products *x, unsigned n_parts, const struct sp_act_block *at)
 {
-    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)bytes));
-
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+    (void)x, (void)n_parts, (void)at;
 }
 
 /* i[h] += the sum over half h of a block of weights times row t. */
-INLINE void dot_row(__m512i i[2], const __m512i w[N_GROUPS], const struct sp_act_block *at,
-                    size_t t)
+INLINE void add_products(__m512i i[2], const struct products *x, unsigned n_parts,
+                         const struct sp_act_block *at, size_t t)
 {
     const int8_t *q = at->q + t * at->ld;
 
+    (void)n_parts;
     UNROLL
     for (size_t g = 0; g < 4; g++) {
-        i[0] = dot4(i[0], w[g], q + 4 * g);
-        i[1] = dot4(i[1], w[g + 4], q + SP_BLOCK / 2 + 4 * g);
+        i[0] = dot4(i[0], x->w[g], q + 4 * g);
+        i[1] = dot4(i[1], x->w[g + 4], q + SP_BLOCK / 2 + 4 * g);
     }
 }
 
-/* ---- q2 to q6 ---- */
-
-struct tables {
-    __m512i entries;       /* by code, of tables of several codebooks by codebook and code */
-    __m512i offsets;       /* by the low bits of a scale byte; for types with offsets */
-    __m512i low;           /* the bits of a code in the first plane, in each byte */
-    __m512i next;          /* q3: the bit of a code in the second plane */
-    __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
-    __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
-};
-
-INLINE struct tables microscale_tables(enum sp_dtype dtype)
-{
-    __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    __m512i first =
-        _mm512_shuffle_epi8(lane, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
-    struct tables tables = {
-        .low = _mm512_set1_epi8(dtype == SP_Q2 || dtype == SP_Q3 ? 0x03 : 0x0f),
-        .next = _mm512_set1_epi8(0x04),
-        .first = first,
-        .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
-        .both = _mm512_add_epi8(first, _mm512_set1_epi32(LANES << 16)),
-    };
-    const __m512i surplus = _mm512_set1_epi8(64);
-    int64_t offsets;
-
-    switch (dtype) {
-    case SP_Q2:
-        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q2_codebooks), surplus);
-        return tables;
-    case SP_Q3:
-        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q3_codebooks), surplus);
-        return tables;
-    case SP_Q5: /* twice, so that the lookup ignores bit 5 */
-        tables.entries = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)sp_q5_entries));
-        memcpy(&offsets, sp_q5_offsets, sizeof offsets);
-        break;
-    case SP_Q6:
-        tables.entries = _mm512_loadu_si512(sp_q6_entries);
-        memcpy(&offsets, sp_q6_offsets, sizeof offsets);
-        break;
-    default:
-        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q4_codebooks), surplus);
-        return tables;
-    }
-    tables.offsets = _mm512_add_epi8(_mm512_set1_epi64(offsets), surplus);
-    return tables;
-}
-
-typedef uint16_t words __attribute__((vector_size(64)));
-
-/* Moves bits of bytes to the right, to the left if n < 0. Bits of other bytes that arrive are not
- * used. */
-INLINE __m512i move_right(__m512i bytes, int n)
-{
-    return n < 0 ? (__m512i)((words)bytes << -n) : (__m512i)((words)bytes >> n);
-}
-
-/* Selects bits of a where the mask is set, of b elsewhere. */
-INLINE __m512i select_bits(__m512i mask, __m512i a, __m512i b)
-{
-    return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
-}
-
-/* The bits of the codes of group g of half h in one plane, from bit `to` on; other bits vary. */
-INLINE __m512i plane_bits(const uint8_t *plane, int n_bits, int h, int g, int to)
-{
-    if (n_bits == 1) return move_right(_mm512_loadu_si512(plane), 4 * h + g - to);
-    if (n_bits == 2) return move_right(_mm512_loadu_si512(plane + 64 * h), 2 * g - to);
-    return move_right(_mm512_loadu_si512(plane + 128 * h + 64 * (g % 2)), 4 * (g / 2) - to);
-}
-
-/* Decodes the entries + 64 of half a block. bytes: each row's scale byte in all four bytes of its
- * lane. The lookup uses the low six bits of an index. */
-INLINE void microscale_decode(__m512i w[4], enum sp_dtype dtype, const uint8_t *block, int h,
-                              __m512i bytes, const struct tables *tables)
-{
-    __m512i offsets = dtype == SP_Q5 || dtype == SP_Q6
-                          ? _mm512_permutexvar_epi8(bytes, tables->offsets)
-                          : _mm512_setzero_si512();
-
-    UNROLL
-    for (int g = 0; g < 4; g++) {
-        __m512i i;
-
-        switch (dtype) {
-        case SP_Q2:
-            i = select_bits(tables->low, plane_bits(block, 2, h, g, 0), move_right(bytes, -2));
-            break;
-        case SP_Q3:
-            i = select_bits(tables->next, plane_bits(block + 128, 1, h, g, 2),
-                            move_right(bytes, -3));
-            i = select_bits(tables->low, plane_bits(block, 2, h, g, 0), i);
-            break;
-        case SP_Q5:
-            i = select_bits(tables->low, plane_bits(block, 4, h, g, 0),
-                            plane_bits(block + 256, 1, h, g, 4));
-            break;
-        case SP_Q6:
-            i = select_bits(tables->low, plane_bits(block, 4, h, g, 0),
-                            plane_bits(block + 256, 2, h, g, 4));
-            break;
-        default:
-            i = select_bits(tables->low, plane_bits(block, 4, h, g, 0), move_right(bytes, -4));
-            break;
-        }
-        w[g] = _mm512_permutexvar_epi8(i, tables->entries);
-        if (dtype == SP_Q5 || dtype == SP_Q6) w[g] = _mm512_add_epi8(w[g], offsets);
-    }
-}
-
-/* Returns acc + a block of weights times row t. */
-INLINE __m512 microscale_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
-                             const struct sp_act_block *at, size_t t)
-{
-    const int32_t *start = at->start_q4 + t * at->ld_block * 2;
-    __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
-
-    dot_row(i, w, at, t);
-    /* Interleaves the quarters of both halves, multiplies them by their scales and adds pairs. Two
-     * shifts and a blend leave the pipes of the multipliers free; a multishift does not. */
-    __m512i quarters = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(i[0], 2),
-                                               _mm512_slli_epi32(i[1], 14));
-    __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(quarters, scales));
-    return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
-}
-
-INLINE void microscale_tile(enum sp_dtype dtype, unsigned code_bits, const struct sp_matmul *m,
-                            size_t n_rows)
-{
-    const struct tables tables = microscale_tables(dtype);
-    const size_t n_blocks = m->acts->cols / SP_BLOCK, size = sp_microscale_block_size(code_bits);
-    const uint8_t *block = m->panels;
-
-    for (size_t p = 0; p < m->n_panels; p++) {
-        struct sp_act_block at = sp_act_block_first(m->acts, m->first);
-        const __m512 row_scale =
-            _mm512_mul_ps(_mm512_set1_ps(4), _mm512_loadu_ps((const void *)block));
-        __m512 acc[SP_TILE_ROWS];
-
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            acc[t] = _mm512_setzero_ps();
-        block += SP_MICROSCALE_HEAD;
-        for (size_t b = 0; b < n_blocks; b++) {
-            __m512i bytes = _mm512_castsi256_si512(
-                _mm256_loadu_si256((const void *)(block + size - 2 * LANES)));
-            __m512i scales = _mm512_maskz_permutexvar_epi8(0x5555555555555555, tables.both, bytes);
-            __m512i w[N_GROUPS];
-
-            prefetch(block, size);
-            microscale_decode(w, dtype, block, 0, _mm512_permutexvar_epi8(tables.first, bytes),
-                              &tables);
-            microscale_decode(w + 4, dtype, block, 1, _mm512_permutexvar_epi8(tables.second, bytes),
-                              &tables);
-            UNROLL
-            for (size_t t = 0; t < n_rows; t++)
-                acc[t] = microscale_row(acc[t], w, scales, &at, t);
-            block += size;
-            sp_act_block_next(&at);
-        }
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, _mm512_mul_ps(acc[t], row_scale));
-        block += n_blocks % 2 * (size % 64); /* panels start on a cache line */
-    }
-}
-
-/* ---- q8 ---- */
-
-/* Returns acc + a block of weights times row t. */
-INLINE __m512 q8_row(__m512 acc, const __m512i w[N_GROUPS], __m512 w_scale,
-                     const struct sp_act_block *at, size_t t)
-{
-    __m512i i[2] = {_mm512_set1_epi32(at->start_q8[t * at->ld_block]), _mm512_setzero_si512()};
-
-    dot_row(i, w, at, t);
-    __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(i[0], i[1]));
-    __m512 scale = _mm512_mul_ps(w_scale, _mm512_set1_ps(at->scale[t * at->ld_block]));
-    return _mm512_fmadd_ps(sum, scale, acc);
-}
-
-INLINE void q8_tile(const struct sp_matmul *m, size_t n_rows)
-{
-    const size_t n_blocks = m->acts->cols / SP_BLOCK;
-    const uint8_t *block = m->panels;
-
-    for (size_t p = 0; p < m->n_panels; p++) {
-        struct sp_act_block at = sp_act_block_first(m->acts, m->first);
-        __m512 acc[SP_TILE_ROWS];
-
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            acc[t] = _mm512_setzero_ps();
-        for (size_t b = 0; b < n_blocks; b++) {
-            __m512 w_scale = widen_bf16(block + LANES * SP_BLOCK);
-            __m512i w[N_GROUPS];
-
-            prefetch(block, SP_Q8_BLOCK_SIZE);
-            UNROLL
-            for (size_t g = 0; g < N_GROUPS; g++) {
-                w[g] = _mm512_loadu_si512(block + 64 * g);
-                __asm__("" : "+v"(w[g])); /* GCC 12 would load it again for each of 2 and 3 rows */
-            }
-            UNROLL
-            for (size_t t = 0; t < n_rows; t++)
-                acc[t] = q8_row(acc[t], w, w_scale, &at, t);
-            block += SP_Q8_BLOCK_SIZE;
-            sp_act_block_next(&at);
-        }
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, acc[t]);
-        block += n_blocks % 2 * (SP_Q8_BLOCK_SIZE % 64); /* panels start on a cache line */
-    }
-}
+#include "quantize/kernels_avx512.h"
 
 /* ---- f32, f16, bf16 ---- */
 
@@ -344,29 +130,10 @@ INLINE void float_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_
 
 INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
-    switch (dtype) {
-    case SP_Q2:
-        microscale_tile(dtype, 2, m, n_rows);
-        break;
-    case SP_Q3:
-        microscale_tile(dtype, 3, m, n_rows);
-        break;
-    case SP_Q4:
-        microscale_tile(dtype, 4, m, n_rows);
-        break;
-    case SP_Q5:
-        microscale_tile(dtype, 5, m, n_rows);
-        break;
-    case SP_Q6:
-        microscale_tile(dtype, 6, m, n_rows);
-        break;
-    case SP_Q8:
-        q8_tile(m, n_rows);
-        break;
-    default:
+    if (dtype == SP_F32 || dtype == SP_F16 || dtype == SP_BF16)
         float_tile(dtype, m, n_rows);
-        break;
-    }
+    else
+        block_tile(dtype, m, n_rows);
 }
 
 PRODUCT(static void matmul_f32, multiply(SP_F32, *m))

@@ -8,7 +8,9 @@
  *                        or instead the function dot16 below
  *   DOT4_SIGNED          1 if DOT4 or dot16 takes w as signed: dot16 multiplies w less 128 where
  *                        `most` is above 127, and adds 128 times the sum of q
- *   GROUPWISE, PEAK      the names of the sp_matmul_fn and the sp_peak_fn
+ *   GROUPWISE, PEAK      the names of the sp_matmul_fn and the sp_peak_fn, or only the first
+ *   TOGETHER             if it multiplies a block by all rows at once, with the types and functions
+ *                        of that name below
  *
  * and includes this file. The lanes of a register are rows of a panel; a panel is as many parts as
  * a register needs for its 16 rows. The eight vectors of a block are decoded once for all rows of
@@ -181,25 +183,47 @@ INLINE ints dot16(const bytes w[4], query_codes q, int most, float q_sum)
 }
 #endif
 
-/* acc[t][0] += a block of weights times row t. */
-INLINE void multiply_block(floats (*acc)[N_PARTS], struct sp_groupwise groups,
-                           const bytes w[N_FOURS], const struct factors *f,
-                           const struct sp_matmul *m, size_t b)
+#ifndef TOGETHER
+/* A decoded block. Each row is multiplied when it is scaled. */
+struct products {
+    bytes w[N_FOURS];
+};
+
+/* Multiplies block b, as 2 halves or 1 whole, by all rows. */
+INLINE void multiply_rows(struct products *x, unsigned n_parts, const struct sp_matmul *m, size_t b)
 {
+    (void)x, (void)n_parts, (void)m, (void)b;
+}
+
+/* Half h of the block times row t, whose codes are q; of one part, the sum of both is right. */
+INLINE ints half_product(const struct products *x, unsigned h, unsigned n_parts, const int8_t *q,
+                         size_t t, int most, float q_sum)
+{
+    (void)n_parts, (void)t;
+    return dot16(x->w + N_FOURS / 2 * h, load_query(q + SP_BLOCK / 2 * h), most, q_sum);
+}
+#endif
+
+/* acc[t][0] += a block of weights times row t. */
+INLINE void multiply_block(floats (*acc)[N_PARTS], struct sp_groupwise groups, struct products *x,
+                           const struct factors *f, const struct sp_matmul *m, size_t b)
+{
+    const unsigned n_parts = sp_group_has_halves(groups.kind) ? 2 : 1;
     const bool is_int8 = sp_group_is_int8(groups.kind, groups.code_bits);
     const int most = sp_group_most(groups.code_bits, groups.levels);
     const struct sp_acts *a = m->acts;
 
+    multiply_rows(x, n_parts, m, b);
     for (size_t t = 0; t < m->n_rows; t++) {
         const int8_t *q = a->q + (m->first + t) * a->ld + b * SP_BLOCK;
         const float *sums = a->sums + ((m->first + t) * a->ld_block + b) * 3;
         const int32_t start =
             is_int8 && !DOT4_SIGNED ? a->start_q8[(m->first + t) * a->ld_block + b] : 0;
-        ints i0 = dot16(w, load_query(q), most, is_int8 ? 0 : sums[1]);
-        ints i1 = dot16(w + N_FOURS / 2, load_query(q + SP_BLOCK / 2), most, is_int8 ? 0 : sums[2]);
+        ints i0 = half_product(x, 0, n_parts, q, t, most, is_int8 ? 0 : sums[1]);
+        ints i1 = half_product(x, 1, n_parts, q, t, most, is_int8 ? 0 : sums[2]);
         floats v;
 
-        if (sp_group_has_halves(groups.kind)) {
+        if (n_parts == 2) {
             v = fmadd(to_floats(i1), f->scale[1], to_floats(i0) * f->scale[0]);
             v = fmadd(f->least[1], splat(sums[2]), fmadd(f->least[0], splat(sums[1]), v));
         } else {
@@ -250,10 +274,10 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], struct sp_groupwi
         for (size_t part = 0; part < N_PARTS; part++) {
             const uint8_t *scale_bytes = at + SP_BLOCK / 8 * SP_PANEL_ROWS * code_bits;
             struct factors of_block = block_factors(groups, f[part], scale_bytes + part * LANES);
-            bytes w[N_FOURS];
+            struct products x;
 
-            decode_codes(w, code_bits, groups.levels, at + 4 * part * LANES);
-            multiply_block((floats(*)[N_PARTS]) & acc[0][part], groups, w, &of_block, m, b);
+            decode_codes(x.w, code_bits, groups.levels, at + 4 * part * LANES);
+            multiply_block((floats(*)[N_PARTS]) & acc[0][part], groups, &x, &of_block, m, b);
         }
     }
 }
@@ -316,6 +340,7 @@ void GROUPWISE(const struct sp_matmul *m)
     }
 }
 
+#ifdef PEAK
 /* Sums that do not wait for each other. The compiler does not know the weights, so it computes
  * every product. */
 uint64_t PEAK(uint64_t n)
@@ -338,6 +363,7 @@ uint64_t PEAK(uint64_t n)
     unknown(w);
     return n * N_SUMS_AT_ONCE * 16 * LANES;
 }
+#endif
 
 #endif
 #endif

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-const char *const sp_backend_kernels[] = {"auto", "avx512", "avxvnni", "avx512vnni",
-                                          "avx2", "scalar", NULL};
+const char *const sp_backend_kernels[] = {"auto",       "avx512", "amx",    "avxvnni",
+                                          "avx512vnni", "avx2",   "scalar", NULL};
 #elif defined(__aarch64__)
 const char *const sp_backend_kernels[] = {"auto", "neon", "scalar", NULL};
 #else

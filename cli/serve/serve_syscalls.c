@@ -14,10 +14,10 @@ static const char *const allowed[] = {
     /* memory */
     "brk", "get_mempolicy", "madvise", "mbind", "mlock", "mmap", "mprotect", "mremap", "munmap",
     "set_mempolicy",
-    /* threads, and the processes of --ranks */
-    "exit", "exit_group", "futex", "getcpu", "getpid", "getppid", "gettid", "membarrier", "prctl",
-    "restart_syscall", "rseq", "sched_getaffinity", "sched_setaffinity", "sched_yield",
-    "set_robust_list", "set_tid_address", "wait4", "waitid",
+    /* threads, and the processes of --ranks; the registers of --kernels amx */
+    "arch_prctl", "exit", "exit_group", "futex", "getcpu", "getpid", "getppid", "gettid",
+    "membarrier", "prctl", "restart_syscall", "rseq", "sched_getaffinity", "sched_setaffinity",
+    "sched_yield", "set_robust_list", "set_tid_address", "wait4", "waitid",
     /* signals */
     "kill", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend",
     "rt_sigtimedwait", "sigaltstack", "tgkill", "tkill",

@@ -120,15 +120,15 @@ size_t sp_query_size(size_t head_dim)
     return sp_round_up(head_dim * sizeof(float), 64);
 }
 
-/* The vector table of each kernel set. Sets with VNNI but without the rest of AVX-512 have matrix
- * products of their own only. */
+/* The vector table of each kernel set. AMX, and sets with VNNI but without the rest of AVX-512,
+ * have matrix products of their own only. */
 static const struct {
     const char *kernels_name;
     const struct sp_vector *vector;
 } tables[] = {
 #if defined(__x86_64__)
-    {"avx512", &sp_vector_avx512},   {"avxvnni", &sp_vector_avx2},
-    {"avx512vnni", &sp_vector_avx2}, {"avx2", &sp_vector_avx2},
+    {"avx512", &sp_vector_avx512}, {"amx", &sp_vector_avx512},      {"avxvnni", &sp_vector_avx2},
+    {"avx2", &sp_vector_avx2},     {"avx512vnni", &sp_vector_avx2},
 #elif defined(__aarch64__)
     {"neon", &sp_vector_neon},
 #endif

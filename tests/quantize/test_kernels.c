@@ -5,6 +5,9 @@
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/codec.h"
+#ifdef __x86_64__
+#include "tests/quantize/emulated_amx.h"
+#endif
 #include "tests/support/keep.h"
 #include "tests/support/microscale_bytes.h"
 #include "tests/support/random.h"
@@ -24,6 +27,27 @@ enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 /* PLAIN: numbers as in a model. WILD: zeros of both signs, subnormal, huge and tiny numbers. */
 enum mode { PLAIN, WILD, N_MODES };
+
+/* The set of AMX with emulated tiles; NULL: this machine cannot run the rest of it. */
+static const struct sp_kernels *emulated(void)
+{
+#ifdef __x86_64__
+    if (sp_kernels_supported(&sp_kernels_avx512)) return &emulated_amx;
+#endif
+    return NULL;
+}
+
+/* The sets that this machine can run, and the emulated one; NULL at the end. */
+static const struct sp_kernels *const *runnable(void)
+{
+    static const struct sp_kernels *sets[16];
+    size_t n = 0;
+
+    for (size_t i = 0; sp_kernels_all()[i]; i++)
+        if (sp_kernels_supported(sp_kernels_all()[i])) sets[n++] = sp_kernels_all()[i];
+    sets[n] = emulated();
+    return sets;
+}
 
 static bool is_finite(float x)
 {
@@ -190,12 +214,9 @@ static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64
         for (size_t r = 0; r < ROWS; r++)
             assert_true(expected[t * ROWS + r] == expected[t * ROWS + r]);
     }
-    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
-        const struct sp_kernels *kernels = sp_kernels_all()[i];
-        if (!sp_kernels_supported(kernels)) continue;
+    for (const struct sp_kernels *const *sets = runnable(); *sets; sets++)
         for (size_t n = 1; n <= SP_TILE_ROWS; n++)
-            check_tile(kernels, dtype, expected, panels, &acts, n % 3, n);
-    }
+            check_tile(*sets, dtype, expected, panels, &acts, n % 3, n);
     sp_acts_release(&acts);
 }
 
@@ -214,6 +235,19 @@ TEST(test_all_tables_give_the_same_bits)
     }
 }
 
+/* The set of AMX uses its tiles, compares a product before it is chosen, and never by itself. */
+TEST(test_emulated_amx)
+{
+#ifdef __x86_64__
+    size_t dots = emulated_dots();
+
+    assert_string_not_equal(sp_kernels_best()->name, "amx");
+    if (emulated() == NULL) return;
+    assert_null(emulated_amx.refusal());
+    assert_int_equal(emulated_dots(), dots + 2);
+#endif
+}
+
 TEST(test_all_tables_quantize_alike)
 {
     struct sp_acts a, b;
@@ -222,12 +256,11 @@ TEST(test_all_tables_quantize_alike)
     for (size_t cols = 32; cols <= MAX_COLS; cols += 352) {
         for (int mode = PLAIN; mode < N_MODES; mode++) {
             random_acts(&a, 50, cols, (enum mode)mode, &seed);
-            for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
-                if (!sp_kernels_supported(sp_kernels_all()[i])) continue;
+            for (const struct sp_kernels *const *sets = runnable(); *sets; sets++) {
                 assert_ok(sp_acts_init(&b, 50, cols, NULL));
                 memcpy(b.x, a.x, 50 * a.ld * sizeof *a.x);
                 for (size_t t = 0; t < 50; t++)
-                    sp_kernels_all()[i]->quantize_row(&b, t);
+                    (*sets)->quantize_row(&b, t);
                 assert_memory_equal(a.q, b.q, 50 * a.ld);
                 assert_memory_equal(a.scale, b.scale, 50 * a.ld_block * sizeof *a.scale);
                 assert_memory_equal(a.start_q4, b.start_q4,
@@ -250,9 +283,8 @@ TEST(test_quantize_by_hand)
     const float smallest = sp_float_of_bits(1);
     struct sp_acts a;
 
-    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
-        const struct sp_kernels *kernels = sp_kernels_all()[i];
-        if (!sp_kernels_supported(kernels)) continue;
+    for (const struct sp_kernels *const *sets = runnable(); *sets; sets++) {
+        const struct sp_kernels *kernels = *sets;
         assert_ok(sp_acts_init(&a, 1, 160, NULL));
         memcpy(a.x, x, sizeof x);     /* block 0 */
         a.x[64] = smallest;           /* block 2: 127 / max overflows; block 1 stays zero */
@@ -433,9 +465,8 @@ TEST(test_non_finite_activations_show)
     struct sp_acts a;
     uint64_t seed = 6;
 
-    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
-        const struct sp_kernels *kernels = sp_kernels_all()[i];
-        if (!sp_kernels_supported(kernels)) continue;
+    for (const struct sp_kernels *const *sets = runnable(); *sets; sets++) {
+        const struct sp_kernels *kernels = *sets;
         for (size_t d = 0; d < 2 * sizeof types / sizeof *types; d++) {
             uint8_t *panels = random_panels(types[d / 2], 64, PLAIN, &seed);
             random_acts(&a, 1, 64, PLAIN, &seed);
