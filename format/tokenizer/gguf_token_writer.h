@@ -49,30 +49,32 @@ struct sp_gguf_token_writer {
     bool sentencepiece;            /* sp_gguf_sentencepiece_text, with its prefix */
     const char *prefix;
     struct sp_json_out out; /* its text is owned */
+    enum sp_status st;      /* of the first failure; what is written after it is not used */
     struct sp_err *err;
 };
 
-/* The token of a key such as "tokenizer.ggml.bos_token_id"; *found is NULL if there is none. */
-SP_MUST_CHECK enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *id,
-                                                const struct sp_gguf_token_writer *w,
-                                                const char *key);
+/* The token of a key such as "tokenizer.ggml.bos_token_id"; NULL: there is none. */
+const struct sp_gguf_token *sp_gguf_token_find(struct sp_gguf_token_writer *w, const char *key,
+                                               uint64_t *id);
+
+/* The truth value of a key, `otherwise` if the file does not have it. */
+bool sp_gguf_token_flag(struct sp_gguf_token_writer *w, const char *key, bool otherwise);
 
 /* Appends the text of a token as a string; without one, `otherwise` as it is. */
 void sp_gguf_token_put_text(struct sp_gguf_token_writer *w, const struct sp_gguf_token *token,
                             const char *otherwise);
 
 /* Appends "post_processor", with a comma behind it. */
-SP_MUST_CHECK enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w);
+void sp_gguf_token_put_ends(struct sp_gguf_token_writer *w);
 
 /* Appends "normalizer" to "decoder" of SentencePiece's models. */
-SP_MUST_CHECK enum sp_status sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w);
-/* Appends a Precompiled normalizer with the file's map of characters; *found: there is one. */
-SP_MUST_CHECK enum sp_status sp_gguf_token_put_charsmap(bool *found,
-                                                        struct sp_gguf_token_writer *w);
+void sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w);
+/* Appends a Precompiled normalizer with the file's map of characters; false: there is none. */
+bool sp_gguf_token_put_charsmap(struct sp_gguf_token_writer *w);
 
 /* Append what follows "added_tokens" in tokenizers of encoders (gguf_subwords.c). The second takes
  * tokens as sp_gguf_tokens_restore_words has them. */
-SP_MUST_CHECK enum sp_status sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w);
-SP_MUST_CHECK enum sp_status sp_gguf_token_put_wordpiece(struct sp_gguf_token_writer *w);
+void sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w);
+void sp_gguf_token_put_wordpiece(struct sp_gguf_token_writer *w);
 
 #endif

@@ -72,16 +72,18 @@ static void put_added(struct sp_gguf_token_writer *w)
 
 /* ---- beginning and end ---- */
 
-enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *id,
-                                  const struct sp_gguf_token_writer *w, const char *key)
+const struct sp_gguf_token *sp_gguf_token_find(struct sp_gguf_token_writer *w, const char *key,
+                                               uint64_t *id)
 {
-    enum sp_status st;
-
-    *found = NULL;
     *id = UINT64_MAX;
-    if ((st = sp_gguf_token_id(id, w->file, key, w->err))) return st;
-    if (*id < w->tokens.n) *found = &w->tokens.all[*id];
-    return SP_OK;
+    if (!w->st) w->st = sp_gguf_token_id(id, w->file, key, w->err);
+    return *id < w->tokens.n ? &w->tokens.all[*id] : NULL;
+}
+
+bool sp_gguf_token_flag(struct sp_gguf_token_writer *w, const char *key, bool otherwise)
+{
+    if (!w->st) w->st = sp_gguf_get_bool(w->file, key, &otherwise, w->err);
+    return otherwise;
 }
 
 static void put_template_part(struct sp_gguf_token_writer *w, const struct sp_gguf_token *t,
@@ -141,46 +143,40 @@ static void put_template_pair(struct sp_gguf_token_writer *w, const struct sp_gg
 
 /* The token at an end of a text: of encoders, under two names, or of BERT the one with this text.
  */
-static enum sp_status find_end(const struct sp_gguf_token **found, uint64_t *id,
-                               const struct sp_gguf_token_writer *w, const char *name,
-                               const char *other, const char *bert)
+static const struct sp_gguf_token *find_end(struct sp_gguf_token_writer *w, uint64_t *id,
+                                            const char *name, const char *other, const char *bert)
 {
     char key[64];
     bool encoder = adds_eos(w);
-    enum sp_status st;
+    const struct sp_gguf_token *found;
 
     for (unsigned i = 0; i < 1u + encoder; i++) {
         bool first = i == (w->kind == SP_GGUF_WORDPIECE);
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", first ? name : other);
-        if ((st = sp_gguf_token_find(found, id, w, key)) || *found) return st;
+        if ((found = sp_gguf_token_find(w, key, id)) != NULL) return found;
     }
     for (uint32_t i = 0; w->kind == SP_GGUF_WORDPIECE && i < w->tokens.n; i++) {
         if (!sp_is_word(w->tokens.all[i].text, w->tokens.all[i].len, bert)) continue;
-        *found = &w->tokens.all[i];
         *id = i;
-        break;
+        return &w->tokens.all[i];
     }
-    return SP_OK;
+    return NULL;
 }
 
 /* Writes the tokens that are added in front of a text and behind it. */
-enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
+void sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
 {
-    const struct sp_gguf_token *bos, *eos;
+    bool add_bos = sp_gguf_token_flag(w, "tokenizer.ggml.add_bos_token", adds_bos(w));
+    bool add_eos = sp_gguf_token_flag(w, "tokenizer.ggml.add_eos_token", adds_eos(w));
     uint64_t bos_id = 0, eos_id = 0;
-    bool add_bos = adds_bos(w), add_eos = adds_eos(w);
-    enum sp_status st;
+    const struct sp_gguf_token *bos = find_end(w, &bos_id, "bos", "cls", "[CLS]");
+    const struct sp_gguf_token *eos = find_end(w, &eos_id, "eos", "seperator", "[SEP]");
 
-    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)) ||
-        (st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_eos_token", &add_eos, w->err)) ||
-        (st = find_end(&bos, &bos_id, w, "bos", "cls", "[CLS]")) ||
-        (st = find_end(&eos, &eos_id, w, "eos", "seperator", "[SEP]")))
-        return st;
     if (!add_bos) bos = NULL;
     if (!add_eos) eos = NULL;
     if (bos == NULL && eos == NULL) {
         sp_json_out_raw(&w->out, "  \"post_processor\": null,\n");
-        return SP_OK;
+        return;
     }
     sp_json_out_raw(&w->out,
                     "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
@@ -194,7 +190,6 @@ enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
     if (bos) put_template_token(w, bos, bos_id, false);
     if (eos && eos != bos) put_template_token(w, eos, eos_id, bos != NULL);
     sp_json_out_raw(&w->out, "}},\n");
-    return SP_OK;
 }
 
 /* ---- byte-level BPE ---- */
@@ -257,29 +252,34 @@ static enum sp_status put_listed_merges(struct sp_gguf_token_writer *w)
     return SP_OK;
 }
 
-static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
+/* Writes the vocabulary and its merges, listed or made from ranks, and ends the model. */
+static void put_merged(struct sp_gguf_token_writer *w, uint32_t n, bool listed)
 {
-    bool prefix_space = false;
-    enum sp_status st;
+    sp_json_out_raw(&w->out, "\"vocab\": {");
+    sp_gguf_tokens_put_vocab(&w->out, &w->tokens, n);
+    sp_json_out_raw(&w->out, "}, \"merges\": [");
+    if (!w->st) {
+        w->st =
+            listed ? put_listed_merges(w) : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
+    }
+    sp_json_out_raw(&w->out, "]}\n}\n");
+}
 
-    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix_space, w->err)))
-        return st;
+static void put_byte_level(struct sp_gguf_token_writer *w)
+{
+    bool prefix_space = sp_gguf_token_flag(w, "tokenizer.ggml.add_space_prefix", false);
+
     sp_json_out_print(&w->out, "  \"normalizer\": %s,\n",
                       w->pre->flags & SP_GGUF_PRE_NFC ? "{\"type\": \"NFC\"}" : "null");
     put_splitter(w, prefix_space);
-    if ((st = sp_gguf_token_put_ends(w))) return st;
+    sp_gguf_token_put_ends(w);
     sp_json_out_raw(&w->out, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
     sp_json_out_print(&w->out,
                       "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
                       "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
                       "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
                       w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
-    sp_json_out_raw(&w->out, "\"vocab\": {");
-    sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens));
-    sp_json_out_raw(&w->out, "}, \"merges\": [");
-    st = w->ranked ? sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err) : put_listed_merges(w);
-    sp_json_out_raw(&w->out, "]}\n}\n");
-    return st;
+    put_merged(w, count_normal(&w->tokens), !w->ranked);
 }
 
 /* ---- SentencePiece ---- */
@@ -295,37 +295,29 @@ static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
 
 /* All that SentencePiece does to a text, of which GGUF files of kind "llama" state the prefix only.
  */
-static enum sp_status put_whole_normalizer(struct sp_gguf_token_writer *w, bool prefix)
+static void put_whole_normalizer(struct sp_gguf_token_writer *w, bool prefix)
 {
-    bool strip = true, found;
-    enum sp_status st;
+    bool strip = sp_gguf_token_flag(w, "tokenizer.ggml.remove_extra_whitespaces", true);
 
-    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.remove_extra_whitespaces", &strip, w->err)))
-        return st;
     sp_json_out_raw(&w->out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [");
-    if ((st = sp_gguf_token_put_charsmap(&found, w))) return st;
-    if (found) sp_json_out_raw(&w->out, ", ");
+    if (sp_gguf_token_put_charsmap(w)) sp_json_out_raw(&w->out, ", ");
     if (strip)
         sp_json_out_raw(&w->out, DROP("\\\\A +|[ " SPACE_SIGN "]+\\\\z", "") DROP(" {2,}", " "));
     if (prefix && !w->prefix) sp_json_out_raw(&w->out, PREPEND);
     sp_json_out_raw(&w->out, REPLACE(" ", SPACE_SIGN) "]},\n");
-    return SP_OK;
 }
 
-enum sp_status sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w)
+void sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w)
 {
     static const char with_space[] = "  \"normalizer\": {\"type\": \"Sequence\", "
                                      "\"normalizers\": [" PREPEND REPLACE(" ", SPACE_SIGN) "]},\n";
     static const char without_space[] = "  \"normalizer\": " REPLACE(" ", SPACE_SIGN) ",\n";
-    bool prefix = w->pre == NULL;
-    enum sp_status st;
+    bool prefix = sp_gguf_token_flag(w, "tokenizer.ggml.add_space_prefix", w->pre == NULL);
 
-    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)))
-        return st;
-    if (!w->sentencepiece)
+    if (w->sentencepiece)
+        put_whole_normalizer(w, prefix);
+    else
         sp_json_out_raw(&w->out, prefix ? with_space : without_space);
-    else if ((st = put_whole_normalizer(w, prefix)))
-        return st;
     if (prefix && w->prefix) {
         sp_json_out_print(&w->out,
                           "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": "
@@ -334,7 +326,7 @@ enum sp_status sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w)
     } else {
         sp_json_out_raw(&w->out, "  \"pre_tokenizer\": null,\n");
     }
-    if ((st = sp_gguf_token_put_ends(w))) return st;
+    sp_gguf_token_put_ends(w);
     sp_json_out_raw(&w->out,
                     "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE(
                         SPACE_SIGN, " ") ", {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}");
@@ -342,32 +334,25 @@ enum sp_status sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w)
         sp_json_out_raw(&w->out,
                         ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
     sp_json_out_raw(&w->out, "]},\n");
-    return SP_OK;
 }
 
-static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
+static void put_pieces(struct sp_gguf_token_writer *w)
 {
-    const struct sp_gguf_token *unknown;
-    uint64_t id = 0;
-    enum sp_status st;
+    uint64_t id;
+    const struct sp_gguf_token *unknown =
+        sp_gguf_token_find(w, "tokenizer.ggml.unknown_token_id", &id);
 
-    if ((st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) return st;
     for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++)
         if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
-    if ((st = sp_gguf_token_put_piece_steps(w))) return st;
+    sp_gguf_token_put_piece_steps(w);
     sp_json_out_raw(&w->out,
                     "  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
                     "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
                     "\"fuse_unk\": true, \"byte_fallback\": true, \"ignore_merges\": false, "
                     "\"unk_token\": ");
     sp_gguf_token_put_text(w, unknown, "null");
-    sp_json_out_raw(&w->out, ", \"vocab\": {");
-    sp_gguf_tokens_put_vocab(&w->out, &w->tokens, w->tokens.n);
-    sp_json_out_raw(&w->out, "}, \"merges\": [");
-    st = w->kind == SP_GGUF_MERGES ? put_listed_merges(w)
-                                   : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
-    sp_json_out_raw(&w->out, "]}\n}\n");
-    return st;
+    sp_json_out_raw(&w->out, ", ");
+    put_merged(w, w->tokens.n, w->kind == SP_GGUF_MERGES);
 }
 
 /* ---- which kind ---- */
@@ -468,24 +453,23 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
                                               : sp_gguf_tokens_restore_words(&w->tokens, w->err);
 }
 
-static enum sp_status write_tokenizer(struct sp_gguf_token_writer *w)
+static void write_tokenizer(struct sp_gguf_token_writer *w)
 {
+    static void (*const models[])(struct sp_gguf_token_writer *) = {
+        [SP_GGUF_BYTE_LEVEL] = put_byte_level,
+        [SP_GGUF_PIECES] = put_pieces,
+        [SP_GGUF_MERGES] = put_pieces,
+        [SP_GGUF_UNIGRAM] = sp_gguf_token_put_unigram,
+        [SP_GGUF_WORDPIECE] = sp_gguf_token_put_wordpiece,
+    };
+
     sp_json_out_raw(&w->out,
                     "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     put_added(w);
-    switch (w->kind) {
-    case SP_GGUF_BYTE_LEVEL:
-        return put_byte_level(w);
-    case SP_GGUF_UNIGRAM:
-        return sp_gguf_token_put_unigram(w);
-    case SP_GGUF_WORDPIECE:
-        return sp_gguf_token_put_wordpiece(w);
-    default:
-        return put_pieces(w);
-    }
+    models[w->kind](w);
 }
 
-static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
+static void write_tokenizer_config(struct sp_gguf_token_writer *w)
 {
     static const struct {
         const char *key, *published;
@@ -495,35 +479,30 @@ static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
         {"tokenizer.ggml.padding_token_id", "pad_token"},
         {"tokenizer.ggml.unknown_token_id", "unk_token"},
     };
-    bool add_bos = adds_bos(w);
-    enum sp_status st;
+    bool add_bos = sp_gguf_token_flag(w, "tokenizer.ggml.add_bos_token", adds_bos(w));
 
-    if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)))
-        return st;
     sp_json_out_print(&w->out, "{\n  \"add_bos_token\": %s", add_bos ? "true" : "false");
     for (size_t i = 0; i < N_SPECIALS; i++) {
-        const struct sp_gguf_token *t;
         uint64_t id;
-        if ((st = sp_gguf_token_find(&t, &id, w, tokens[i].key))) return st;
+        const struct sp_gguf_token *t = sp_gguf_token_find(w, tokens[i].key, &id);
         if (t == NULL) continue;
         sp_json_out_print(&w->out, ",\n  \"%s\": ", tokens[i].published);
         sp_json_out_quoted(&w->out, t->text, t->len);
     }
     sp_json_out_raw(&w->out, ",\n  \"clean_up_tokenization_spaces\": false,\n  "
                              "\"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
-    return SP_OK;
 }
 
 static enum sp_status make_text(struct sp_text *text, struct sp_gguf_token_writer w,
-                                enum sp_status (*write)(struct sp_gguf_token_writer *))
+                                void (*write)(struct sp_gguf_token_writer *))
 {
-    enum sp_status st = read_vocabulary(&w);
-
     *text = (struct sp_text){0};
-    if (!st && w.tokens.n && !(st = write(&w))) st = sp_json_out_take(text, &w.out, w.err);
+    w.st = read_vocabulary(&w);
+    if (!w.st && w.tokens.n) write(&w);
+    if (!w.st && w.tokens.n) w.st = sp_json_out_take(text, &w.out, w.err);
     sp_strbuf_release(&w.out.text);
     sp_gguf_tokens_release(&w.tokens);
-    return st;
+    return w.st;
 }
 
 enum sp_status sp_gguf_tokenizer_text(struct sp_text *text, const struct sp_gguf *file,

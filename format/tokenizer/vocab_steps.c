@@ -9,12 +9,20 @@
 
 enum { MAX_NESTING = 8 };
 
-typedef enum sp_status read_fn(void *into, const struct sp_json *v, struct sp_err *err);
+/* The reading of a component. The first failure is kept: from then on nothing is read or added, and
+ * all functions return its status. */
+struct reading {
+    struct sp_vocab *vocab;
+    struct sp_steps *out; /* the chain that gets the steps */
+    const struct sp_json *v;
+    struct sp_err *err;
+    enum sp_status st;
+};
 
 /* Without `read`, the component is one step that depends on no member, or none (kind 0). */
 struct component {
     const char *type;
-    read_fn *read;
+    enum sp_status (*read)(struct reading *r);
     struct sp_step step;
 };
 
@@ -34,40 +42,35 @@ static const char word_pattern[] = "[" WORD "]+|[^\\s" WORD "]+";
 static const char space_pattern[] = "\\s";
 static const char punctuation_pattern[] = "[\\p{P}$+<=>\\^`|~]";
 
-static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_err *err)
+static enum sp_status add(struct reading *r, struct sp_step step)
 {
-    if (out->n == SP_MAX_STEPS)
-        return sp_fail(err, SP_E_UNSUPPORTED, "more than %d steps in one chain", SP_MAX_STEPS);
-    if (step.text_len > SP_MAX_STEP_TEXT) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "a text of %zu bytes, at most %d are supported",
-                       step.text_len, SP_MAX_STEP_TEXT);
+    if (r->st) return r->st;
+    if (r->out->n == SP_MAX_STEPS) {
+        return r->st = sp_fail(r->err, SP_E_UNSUPPORTED, "more than %d steps in one chain",
+                               SP_MAX_STEPS);
     }
-    out->at[out->n++] = step;
+    if (step.text_len > SP_MAX_STEP_TEXT) {
+        return r->st = sp_fail(r->err, SP_E_UNSUPPORTED,
+                               "a text of %zu bytes, at most %d are supported", step.text_len,
+                               SP_MAX_STEP_TEXT);
+    }
+    r->out->at[r->out->n++] = step;
     return SP_OK;
 }
 
-static enum sp_status read_component(const struct component *component, void *into,
-                                     const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_one(const struct kind *kind, struct reading *r)
 {
-    if (component->read) return component->read(into, v, err);
-    return component->step.kind ? add(into, component->step, err) : SP_OK;
-}
-
-static enum sp_status read_one(const struct kind *kind, void *into, const struct sp_json *v,
-                               struct sp_err *err)
-{
-    const char *type = sp_json_get_text(v, "type");
-    enum sp_status st;
+    const char *type = sp_json_get_text(r->v, "type");
 
     if (type == NULL)
-        return sp_fail(err, SP_E_INPUT, "%s: expected an object with a \"type\"", kind->name);
-    for (size_t i = 0; i < kind->n_types; i++) {
-        if (strcmp(kind->types[i].type, type) != 0) continue;
-        st = read_component(&kind->types[i], into, v, err);
-        if (st) sp_context(err, "%s %s", kind->name, type);
-        return st;
+        return sp_fail(r->err, SP_E_INPUT, "%s: expected an object with a \"type\"", kind->name);
+    for (const struct component *c = kind->types; c < kind->types + kind->n_types; c++) {
+        if (strcmp(c->type, type) != 0) continue;
+        if (c->read ? c->read(r) : c->step.kind ? add(r, c->step) : SP_OK)
+            sp_context(r->err, "%s %s", kind->name, type);
+        return r->st;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s type %s is not supported", kind->name, type);
+    return sp_fail(r->err, SP_E_UNSUPPORTED, "%s type %s is not supported", kind->name, type);
 }
 
 static bool is_type(const struct sp_json *v, const char *wanted)
@@ -78,93 +81,93 @@ static bool is_type(const struct sp_json *v, const char *wanted)
 }
 
 /* Visits the components in order, Sequences within Sequences included. */
-static enum sp_status read_all(const struct kind *kind, void *into, const struct sp_json *root,
-                               struct sp_err *err)
+static enum sp_status read_all(const struct kind *kind, struct reading *r,
+                               const struct sp_json *root)
 {
     struct level {
         const struct sp_json *parts;
         size_t i;
     } stack[MAX_NESTING];
     size_t depth = 0;
-    const struct sp_json *v = root;
     enum sp_status st;
 
-    if (root == NULL) return SP_OK;
+    if ((r->v = root) == NULL) return SP_OK;
     for (;;) {
-        if (is_type(v, "Sequence")) {
-            const struct sp_json *parts = sp_json_get(v, kind->parts);
+        if (is_type(r->v, "Sequence")) {
+            const struct sp_json *parts = sp_json_get(r->v, kind->parts);
             if (sp_json_kind(parts) != SP_JSON_ARRAY) {
-                return sp_fail(err, SP_E_INPUT, "%s Sequence: %s: expected a list", kind->name,
+                return sp_fail(r->err, SP_E_INPUT, "%s Sequence: %s: expected a list", kind->name,
                                kind->parts);
             }
             if (depth == MAX_NESTING) {
-                return sp_fail(err, SP_E_UNSUPPORTED, "%s: more than %d nested Sequences",
+                return sp_fail(r->err, SP_E_UNSUPPORTED, "%s: more than %d nested Sequences",
                                kind->name, MAX_NESTING);
             }
             stack[depth++] = (struct level){parts, 0};
-        } else if ((st = read_one(kind, into, v, err))) {
+        } else if ((st = read_one(kind, r))) {
             return st;
         }
         while (depth && stack[depth - 1].i == sp_json_len(stack[depth - 1].parts))
             depth--;
         if (depth == 0) return SP_OK;
-        v = sp_json_at(stack[depth - 1].parts, stack[depth - 1].i++);
+        r->v = sp_json_at(stack[depth - 1].parts, stack[depth - 1].i++);
     }
 }
 
 /* ---- members of components --------------------------------------------------------------------
  */
 
-static enum sp_status get_text(const struct sp_json *v, const char *key, const char **text,
-                               size_t *len, struct sp_err *err)
+static void get_bool(struct reading *r, const char *key, bool *out)
+{
+    if (!r->st) r->st = sp_json_get_bool(r->v, key, out, r->err);
+}
+
+/* The text of a member of `v`. */
+static void get_text_of(struct reading *r, const struct sp_json *v, const char *key,
+                        const char **text, size_t *len)
 {
     *text = sp_json_to_string(sp_json_get(v, key), len);
-    return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
+    if (*text == NULL && !r->st) r->st = sp_fail(r->err, SP_E_INPUT, "%s: expected a string", key);
+}
+
+static void get_text(struct reading *r, const char *key, const char **text, size_t *len)
+{
+    get_text_of(r, r->v, key, text, len);
 }
 
 /* A member that must be exactly one character. */
-static enum sp_status get_char(const struct sp_json *v, const char *key, const char **text,
-                               size_t *len, struct sp_err *err)
+static void get_char(struct reading *r, const char *key, const char **text, size_t *len)
 {
     size_t n_chars = 0;
-    enum sp_status st;
 
-    if ((st = get_text(v, key, text, len, err))) return st;
-    for (size_t i = 0; i < *len; i++)
+    get_text(r, key, text, len);
+    for (size_t i = 0; !r->st && i < *len; i++)
         n_chars += ((uint8_t)(*text)[i] & 0xC0) != 0x80;
-    if (n_chars == 1) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected one character", key, *text);
+    if (!r->st && n_chars != 1)
+        r->st = sp_fail(r->err, SP_E_INPUT, "%s is \"%s\", expected one character", key, *text);
 }
 
-static enum sp_status get_count(const struct sp_json *v, const char *key, uint32_t *out,
-                                struct sp_err *err)
+static void get_count(struct reading *r, const char *key, uint32_t *out)
 {
     int64_t n = 0;
-    enum sp_status st;
 
-    if ((st = sp_json_get_i64(v, key, 0, INT32_MAX, &n, err))) return st;
+    if (!r->st) r->st = sp_json_get_i64(r->v, key, 0, INT32_MAX, &n, r->err);
     *out = (uint32_t)n;
-    return SP_OK;
 }
 
-static enum sp_status get_pattern(const struct sp_json *v, struct sp_step *step, struct sp_err *err)
+static void get_pattern(struct reading *r, struct sp_step *step)
 {
-    const struct sp_json *pattern = sp_json_get(v, "pattern");
+    const struct sp_json *pattern = sp_json_get(r->v, "pattern");
     bool regex = sp_json_has(pattern, "Regex");
-    const char *key = regex ? "Regex" : "String";
-    enum sp_status st;
 
-    if ((st = get_text(pattern, key, &step->pattern, &step->pattern_len, err))) {
-        sp_context(err, "pattern");
-        return st;
-    }
+    get_text_of(r, pattern, regex ? "Regex" : "String", &step->pattern, &step->pattern_len);
+    if (r->st) sp_context(r->err, "pattern");
     if (regex) step->flags |= SP_STEP_REGEX;
-    if (step->pattern_len) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "an empty pattern is not supported");
+    if (!r->st && step->pattern_len == 0)
+        r->st = sp_fail(r->err, SP_E_UNSUPPORTED, "an empty pattern is not supported");
 }
 
-static enum sp_status get_behavior(const struct sp_json *v, const char *fallback, uint32_t *out,
-                                   struct sp_err *err)
+static void get_behavior(struct reading *r, const char *fallback, uint32_t *out)
 {
     static const char *const names[SP_N_SPLITS] = {
         [SP_SPLIT_ISOLATED] = "Isolated",
@@ -174,54 +177,46 @@ static enum sp_status get_behavior(const struct sp_json *v, const char *fallback
         [SP_SPLIT_CONTIGUOUS] = "Contiguous",
     };
     const char *name = fallback;
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(v, "behavior", &name, err))) return st;
-    if (name == NULL) return sp_fail(err, SP_E_INPUT, "behavior is missing");
-    for (uint32_t i = 0; i < SP_N_SPLITS; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *out = i;
-            return SP_OK;
-        }
+    if (r->st || (r->st = sp_json_get_string(r->v, "behavior", &name, r->err))) return;
+    for (uint32_t i = 0; name && i < SP_N_SPLITS; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = i;
+        return;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "behavior %s is not supported", name);
+    r->st = name ? sp_fail(r->err, SP_E_UNSUPPORTED, "behavior %s is not supported", name)
+                 : sp_fail(r->err, SP_E_INPUT, "behavior is missing");
 }
 
-static enum sp_status add_split(struct sp_steps *out, const char *pattern, enum sp_split behavior,
-                                unsigned flags, struct sp_err *err)
+static enum sp_status add_split(struct reading *r, const char *pattern, uint32_t behavior)
 {
-    return add(out,
-               (struct sp_step){.kind = SP_STEP_SPLIT,
-                                .flags = SP_STEP_REGEX | flags,
-                                .a = behavior,
-                                .pattern = pattern,
-                                .pattern_len = strlen(pattern)},
-               err);
+    return add(r, (struct sp_step){.kind = SP_STEP_SPLIT,
+                                   .flags = SP_STEP_REGEX,
+                                   .a = behavior,
+                                   .pattern = pattern,
+                                   .pattern_len = strlen(pattern)});
 }
 
 /* ---- normalizers ------------------------------------------------------------------------------
  */
 
-static enum sp_status read_prepend(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_prepend(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_PREFIX};
-    enum sp_status st;
 
-    if ((st = get_text(v, "prepend", &step.text, &step.text_len, err))) return st;
-    return add(into, step, err);
+    get_text(r, "prepend", &step.text, &step.text_len);
+    return add(r, step);
 }
 
-static enum sp_status add_replace(struct sp_steps *out, const char *pattern, bool is_regex,
-                                  const char *text, struct sp_err *err)
+static enum sp_status add_replace(struct reading *r, const char *pattern, bool is_regex,
+                                  const char *text)
 {
-    return add(out,
-               (struct sp_step){.kind = SP_STEP_REPLACE,
-                                .flags = is_regex ? SP_STEP_REGEX : 0,
-                                .pattern = pattern,
-                                .pattern_len = strlen(pattern),
-                                .text = text,
-                                .text_len = strlen(text)},
-               err);
+    return add(r, (struct sp_step){.kind = SP_STEP_REPLACE,
+                                   .flags = is_regex ? SP_STEP_REGEX : 0,
+                                   .pattern = pattern,
+                                   .pattern_len = strlen(pattern),
+                                   .text = text,
+                                   .text_len = strlen(text)});
 }
 
 /* The characters that BertNormalizer removes, and those that it makes spaces. */
@@ -234,223 +229,195 @@ static const char bert_spaces[] = "\\s";
     "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]"
 
 /* Accents are stripped where the letters become small, unless the file states otherwise. */
-static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_bert_normalizer(struct reading *r)
 {
     bool clean = true, lowercase = true, accents;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "clean_text", &clean, err))) return st;
-    if ((st = sp_json_get_bool(v, "lowercase", &lowercase, err))) return st;
+    get_bool(r, "clean_text", &clean);
+    get_bool(r, "lowercase", &lowercase);
     accents = lowercase;
-    if ((st = sp_json_get_bool(v, "strip_accents", &accents, err))) return st;
-    if (clean && ((st = add_replace(into, bert_removed, true, "", err)) ||
-                  (st = add_replace(into, bert_spaces, true, " ", err))))
-        return st;
-    if (accents && ((st = add(into, (struct sp_step){.kind = SP_STEP_NFD}, err)) ||
-                    (st = add_replace(into, "\\p{Mn}", true, "", err))))
-        return st;
-    return lowercase ? add(into, (struct sp_step){.kind = SP_STEP_LOWERCASE}, err) : SP_OK;
+    get_bool(r, "strip_accents", &accents);
+    if (clean) add_replace(r, bert_removed, true, "");
+    if (clean) add_replace(r, bert_spaces, true, " ");
+    if (accents) add(r, (struct sp_step){.kind = SP_STEP_NFD});
+    if (accents) add_replace(r, "\\p{Mn}", true, "");
+    return lowercase ? add(r, (struct sp_step){.kind = SP_STEP_LOWERCASE}) : r->st;
 }
 
-static enum sp_status read_precompiled(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_precompiled(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_CHARSMAP};
-    enum sp_status st;
 
-    if ((st = get_text(v, "precompiled_charsmap", &step.pattern, &step.pattern_len, err)))
-        return st;
-    return add(into, step, err);
+    get_text(r, "precompiled_charsmap", &step.pattern, &step.pattern_len);
+    return add(r, step);
 }
 
 /* White space at the ends of the text. */
-static enum sp_status read_strip_normalizer(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_strip_normalizer(struct reading *r)
 {
     bool left = true, right = true;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "strip_left", &left, err))) return st;
-    if ((st = sp_json_get_bool(v, "strip_right", &right, err))) return st;
-    if (left && (st = add_replace(into, "\\A\\s+", true, "", err))) return st;
-    return right ? add_replace(into, "\\s+\\z", true, "", err) : SP_OK;
+    get_bool(r, "strip_left", &left);
+    get_bool(r, "strip_right", &right);
+    if (left) add_replace(r, "\\A\\s+", true, "");
+    return right ? add_replace(r, "\\s+\\z", true, "") : r->st;
 }
 
 /* Reads the steps of a normalizer or a decoder. */
-static enum sp_status read_replace(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_replace(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_REPLACE};
-    enum sp_status st;
 
-    if ((st = get_pattern(v, &step, err))) return st;
-    if ((st = get_text(v, "content", &step.text, &step.text_len, err))) return st;
-    return add(into, step, err);
+    get_pattern(r, &step);
+    get_text(r, "content", &step.text, &step.text_len);
+    return add(r, step);
 }
 
 /* ---- pre-tokenizers ---------------------------------------------------------------------------
  */
 
-static enum sp_status read_split(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_split(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_SPLIT};
     bool invert = false;
-    enum sp_status st;
 
-    if ((st = get_pattern(v, &step, err))) return st;
-    if ((st = get_behavior(v, NULL, &step.a, err))) return st;
-    if ((st = sp_json_get_bool(v, "invert", &invert, err))) return st;
+    get_pattern(r, &step);
+    get_behavior(r, NULL, &step.a);
+    get_bool(r, "invert", &invert);
     if (invert) step.flags |= SP_STEP_INVERT;
-    return add(into, step, err);
+    return add(r, step);
 }
 
-static enum sp_status read_digits(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_digits(struct reading *r)
 {
     bool individual = false;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "individual_digits", &individual, err))) return st;
-    return add_split(into, "\\p{N}", individual ? SP_SPLIT_ISOLATED : SP_SPLIT_CONTIGUOUS, 0, err);
+    get_bool(r, "individual_digits", &individual);
+    return add_split(r, "\\p{N}", individual ? SP_SPLIT_ISOLATED : SP_SPLIT_CONTIGUOUS);
 }
 
-static enum sp_status read_byte_level(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_byte_level(struct reading *r)
 {
     bool add_prefix = true, use_regex = true;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "add_prefix_space", &add_prefix, err))) return st;
-    if ((st = sp_json_get_bool(v, "use_regex", &use_regex, err))) return st;
-    if (add_prefix) {
-        st = add(into,
-                 (struct sp_step){
-                     .kind = SP_STEP_PREFIX, .a = SP_PREFIX_UNLESS, .text = " ", .text_len = 1},
-                 err);
-        if (st) return st;
-    }
-    if (use_regex && (st = add_split(into, gpt2_pattern, SP_SPLIT_ISOLATED, 0, err))) return st;
-    return add(into, (struct sp_step){.kind = SP_STEP_BYTE_LEVEL}, err);
+    get_bool(r, "add_prefix_space", &add_prefix);
+    get_bool(r, "use_regex", &use_regex);
+    if (add_prefix)
+        add(r, (struct sp_step){
+                   .kind = SP_STEP_PREFIX, .a = SP_PREFIX_UNLESS, .text = " ", .text_len = 1});
+    if (use_regex) add_split(r, gpt2_pattern, SP_SPLIT_ISOLATED);
+    return add(r, (struct sp_step){.kind = SP_STEP_BYTE_LEVEL});
 }
 
 /* Older files say add_prefix_space instead of prepend_scheme. */
-static enum sp_status get_scheme(const struct sp_json *v, bool *prepend, uint32_t *when,
-                                 struct sp_err *err)
+static void get_scheme(struct reading *r, bool *prepend, uint32_t *when)
 {
     const char *scheme = NULL;
     bool add_prefix = true;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(v, "add_prefix_space", &add_prefix, err))) return st;
-    if ((st = sp_json_get_string(v, "prepend_scheme", &scheme, err))) return st;
+    get_bool(r, "add_prefix_space", &add_prefix);
+    if (!r->st) r->st = sp_json_get_string(r->v, "prepend_scheme", &scheme, r->err);
     if (scheme == NULL) scheme = add_prefix ? "always" : "never";
     *prepend = strcmp(scheme, "never") != 0;
     *when = strcmp(scheme, "first") == 0 ? SP_PREFIX_AT_START : SP_PREFIX_UNLESS;
-    if (*prepend && *when == SP_PREFIX_UNLESS && strcmp(scheme, "always") != 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "prepend_scheme %s is not supported", scheme);
-    return SP_OK;
+    if (!r->st && *prepend && *when == SP_PREFIX_UNLESS && strcmp(scheme, "always") != 0)
+        r->st = sp_fail(r->err, SP_E_UNSUPPORTED, "prepend_scheme %s is not supported", scheme);
 }
 
-static enum sp_status read_metaspace(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_metaspace(struct reading *r)
 {
     struct sp_step replace = {.kind = SP_STEP_REPLACE, .pattern = " ", .pattern_len = 1};
     struct sp_step prefix = {.kind = SP_STEP_PREFIX};
     struct sp_step split = {.kind = SP_STEP_SPLIT, .a = SP_SPLIT_MERGED_WITH_NEXT};
     bool prepend, cut = true;
-    enum sp_status st;
 
-    if ((st = get_char(v, "replacement", &replace.text, &replace.text_len, err))) return st;
-    if ((st = get_scheme(v, &prepend, &prefix.a, err))) return st;
-    if ((st = sp_json_get_bool(v, "split", &cut, err))) return st;
+    get_char(r, "replacement", &replace.text, &replace.text_len);
+    get_scheme(r, &prepend, &prefix.a);
+    get_bool(r, "split", &cut);
     prefix.text = split.pattern = replace.text;
     prefix.text_len = split.pattern_len = replace.text_len;
-    if ((st = add(into, replace, err))) return st;
-    if (prepend && (st = add(into, prefix, err))) return st;
-    return cut ? add(into, split, err) : SP_OK;
+    add(r, replace);
+    if (prepend) add(r, prefix);
+    return cut ? add(r, split) : r->st;
 }
 
-static enum sp_status read_punctuation(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_punctuation(struct reading *r)
 {
     uint32_t behavior = SP_SPLIT_ISOLATED;
-    enum sp_status st;
 
-    if ((st = get_behavior(v, "Isolated", &behavior, err))) return st;
-    return add_split(into, punctuation_pattern, (enum sp_split)behavior, 0, err);
+    get_behavior(r, "Isolated", &behavior);
+    return add_split(r, punctuation_pattern, behavior);
 }
 
-static enum sp_status read_bert(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_bert(struct reading *r)
 {
-    enum sp_status st;
-
-    (void)v;
-    if ((st = add_split(into, space_pattern, SP_SPLIT_REMOVED, 0, err))) return st;
-    return add_split(into, punctuation_pattern, SP_SPLIT_ISOLATED, 0, err);
+    add_split(r, space_pattern, SP_SPLIT_REMOVED);
+    return add_split(r, punctuation_pattern, SP_SPLIT_ISOLATED);
 }
 
-static enum sp_status read_char_delimiter(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_char_delimiter(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_SPLIT, .a = SP_SPLIT_REMOVED};
-    enum sp_status st;
 
-    if ((st = get_char(v, "delimiter", &step.pattern, &step.pattern_len, err))) return st;
-    return add(into, step, err);
+    get_char(r, "delimiter", &step.pattern, &step.pattern_len);
+    return add(r, step);
 }
 
-static enum sp_status read_fixed_length(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_fixed_length(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_FIXED_LENGTH, .a = 5};
-    enum sp_status st;
 
-    if ((st = get_count(v, "length", &step.a, err))) return st;
-    if (step.a == 0) return sp_fail(err, SP_E_INPUT, "length is 0, expected at least 1");
-    return add(into, step, err);
+    get_count(r, "length", &step.a);
+    if (!r->st && step.a == 0)
+        r->st = sp_fail(r->err, SP_E_INPUT, "length is 0, expected at least 1");
+    return add(r, step);
 }
 
 /* ---- decoders ---------------------------------------------------------------------------------
  */
 
-static enum sp_status read_strip(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_strip(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_STRIP};
-    enum sp_status st;
 
-    if ((st = get_char(v, "content", &step.text, &step.text_len, err))) return st;
-    if ((st = get_count(v, "start", &step.a, err))) return st;
-    if ((st = get_count(v, "stop", &step.b, err))) return st;
-    return add(into, step, err);
+    get_char(r, "content", &step.text, &step.text_len);
+    get_count(r, "start", &step.a);
+    get_count(r, "stop", &step.b);
+    return add(r, step);
 }
 
-static enum sp_status read_metaspace_decoder(void *into, const struct sp_json *v,
-                                             struct sp_err *err)
+static enum sp_status read_metaspace_decoder(struct reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_METASPACE};
     uint32_t when;
     bool prepend;
-    enum sp_status st;
 
-    if ((st = get_char(v, "replacement", &step.text, &step.text_len, err))) return st;
-    if ((st = get_scheme(v, &prepend, &when, err))) return st;
+    get_char(r, "replacement", &step.text, &step.text_len);
+    get_scheme(r, &prepend, &when);
     step.a = prepend;
-    return add(into, step, err);
+    return add(r, step);
 }
 
 /* Tokens inside a word follow without a space; with `cleanup` so do some punctuation and the
  * endings that English contracts. */
-static enum sp_status read_wordpiece_decoder(void *into, const struct sp_json *v,
-                                             struct sp_err *err)
+static enum sp_status read_wordpiece_decoder(struct reading *r)
 {
     static const char *const endings[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},
                                              {" ,", ","},   {" n't", "n't"}, {" 'm", "'m"},
                                              {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     const char *prefix = "##";
     bool cleanup = true;
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(v, "prefix", &prefix, err))) return st;
-    if ((st = sp_json_get_bool(v, "cleanup", &cleanup, err))) return st;
-    if (strcmp(prefix, "##") != 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "prefix \"%s\" is not supported", prefix);
-    st = add(into, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1}, err);
-    if (!st) st = add(into, (struct sp_step){.kind = SP_STEP_FUSE}, err);
-    if (!st) st = add_replace(into, " ##", false, "", err);
-    for (size_t i = 0; cleanup && i < sizeof endings / sizeof *endings && !st; i++)
-        st = add_replace(into, endings[i][0], false, endings[i][1], err);
-    return st;
+    if (!r->st) r->st = sp_json_get_string(r->v, "prefix", &prefix, r->err);
+    get_bool(r, "cleanup", &cleanup);
+    if (!r->st && strcmp(prefix, "##") != 0)
+        r->st = sp_fail(r->err, SP_E_UNSUPPORTED, "prefix \"%s\" is not supported", prefix);
+    add(r, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1});
+    add(r, (struct sp_step){.kind = SP_STEP_FUSE});
+    add_replace(r, " ##", false, "");
+    for (size_t i = 0; cleanup && i < sizeof endings / sizeof *endings; i++)
+        add_replace(r, endings[i][0], false, endings[i][1]);
+    return r->st;
 }
 
 /* ---- post-processors --------------------------------------------------------------------------
@@ -500,42 +467,43 @@ static enum sp_status read_piece(struct sp_vocab *vocab, bool *seen_text,
     return SP_OK;
 }
 
-static enum sp_status read_template(void *into, const struct sp_json *v, struct sp_err *err)
+static void begin_template(struct reading *r)
 {
-    struct sp_vocab *vocab = into;
-    const struct sp_json *single = sp_json_get(v, "single");
+    if (!r->st && r->vocab->has_template)
+        r->st = sp_fail(r->err, SP_E_UNSUPPORTED, "a second template is not supported");
+    r->vocab->has_template = true;
+}
+
+static enum sp_status read_template(struct reading *r)
+{
+    const struct sp_json *single = sp_json_get(r->v, "single");
+    const struct sp_json *specials = sp_json_get(r->v, "special_tokens");
     bool seen_text = false;
-    enum sp_status st;
 
     if (sp_json_kind(single) != SP_JSON_ARRAY)
-        return sp_fail(err, SP_E_INPUT, "single: expected a list");
-    if (vocab->has_template)
-        return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
-    vocab->has_template = true;
-    for (size_t i = 0; i < sp_json_len(single); i++) {
-        st = read_piece(vocab, &seen_text, sp_json_at(single, i), sp_json_get(v, "special_tokens"),
-                        err);
-        if (st) return st;
-    }
-    if (seen_text) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "single: a template without the text is not supported");
+        return r->st = sp_fail(r->err, SP_E_INPUT, "single: expected a list");
+    begin_template(r);
+    for (size_t i = 0; i < sp_json_len(single) && !r->st; i++)
+        r->st = read_piece(r->vocab, &seen_text, sp_json_at(single, i), specials, r->err);
+    if (!r->st && !seen_text)
+        r->st = sp_fail(r->err, SP_E_UNSUPPORTED,
+                        "single: a template without the text is not supported");
+    return r->st;
 }
 
 /* "cls" before the text and "sep" after it, each a pair of a token and its id. */
-static enum sp_status read_bert_processing(void *into, const struct sp_json *v, struct sp_err *err)
+static enum sp_status read_bert_processing(struct reading *r)
 {
-    struct sp_vocab *vocab = into;
+    struct sp_vocab *vocab = r->vocab;
     uint64_t cls, sep;
-    enum sp_status st;
 
-    if (!sp_json_to_u64(sp_json_at(sp_json_get(v, "cls"), 1), &cls) || cls >= SP_ID_NONE ||
-        !sp_json_to_u64(sp_json_at(sp_json_get(v, "sep"), 1), &sep) || sep >= SP_ID_NONE)
-        return sp_fail(err, SP_E_INPUT, "cls and sep: expected a token and its id");
-    if (vocab->has_template)
-        return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
-    vocab->has_template = true;
-    if ((st = sp_new(&vocab->prefix, 1, sizeof *vocab->prefix, err))) return st;
-    if ((st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, err))) return st;
+    if (!sp_json_to_u64(sp_json_at(sp_json_get(r->v, "cls"), 1), &cls) || cls >= SP_ID_NONE ||
+        !sp_json_to_u64(sp_json_at(sp_json_get(r->v, "sep"), 1), &sep) || sep >= SP_ID_NONE)
+        return r->st = sp_fail(r->err, SP_E_INPUT, "cls and sep: expected a token and its id");
+    begin_template(r);
+    if (r->st || (r->st = sp_new(&vocab->prefix, 1, sizeof *vocab->prefix, r->err)) ||
+        (r->st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, r->err)))
+        return r->st;
     vocab->prefix[vocab->n_prefix++] = (uint32_t)cls;
     vocab->suffix[vocab->n_suffix++] = (uint32_t)sep;
     return SP_OK;
@@ -618,23 +586,25 @@ static const struct sp_json *find_bert(const struct sp_json *normalizer)
 /* BertNormalizer puts spaces around Chinese characters, unless it says otherwise. Where
  * BertPreTokenizer splits at spaces afterwards, a step of the splitter that isolates these
  * characters gives the same pieces. The normalizer is read, the splitter is not. */
-static enum sp_status add_han(struct sp_steps *normalizer, struct sp_steps *splitter,
-                              const struct sp_json *root, struct sp_err *err)
+static enum sp_status add_han(struct reading *r, const struct sp_json *root)
 {
     const struct sp_json *bert = find_bert(sp_json_get(root, "normalizer"));
+    struct sp_steps *normalizer = &r->vocab->normalizer;
     struct sp_step spaces[2];
     bool han = true;
     size_t at = 0;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(bert, "handle_chinese_chars", &han, err))) return st;
-    if (bert == NULL || !han) return SP_OK;
-    if (is_type(sp_json_get(root, "pre_tokenizer"), "BertPreTokenizer"))
-        return add_split(splitter, HAN, SP_SPLIT_ISOLATED, 0, err);
+    r->v = bert;
+    get_bool(r, "handle_chinese_chars", &han);
+    if (r->st || bert == NULL || !han) return r->st;
+    if (is_type(sp_json_get(root, "pre_tokenizer"), "BertPreTokenizer")) {
+        r->out = &r->vocab->splitter;
+        return add_split(r, HAN, SP_SPLIT_ISOLATED);
+    }
     while (at < normalizer->n && normalizer->at[at].kind == SP_STEP_REPLACE)
         at++; /* behind what cleans the text, before accents and capitals */
-    if ((st = add_replace(normalizer, "(?=" HAN ")", true, " ", err))) return st;
-    if ((st = add_replace(normalizer, "(?<=" HAN ")", true, " ", err))) return st;
+    add_replace(r, "(?=" HAN ")", true, " ");
+    if (add_replace(r, "(?<=" HAN ")", true, " ")) return r->st;
     memcpy(spaces, normalizer->at + normalizer->n - 2, sizeof spaces);
     memmove(normalizer->at + at + 2, normalizer->at + at,
             (normalizer->n - 2 - at) * sizeof *normalizer->at);
@@ -645,13 +615,16 @@ static enum sp_status add_han(struct sp_steps *normalizer, struct sp_steps *spli
 enum sp_status sp_vocab_read_steps(struct sp_vocab *vocab, struct sp_err *err)
 {
     static const struct sp_step join = {.kind = SP_STEP_JOIN, .text = " ", .text_len = 1};
+    struct sp_steps *const chains[] = {&vocab->normalizer, &vocab->splitter, &vocab->decoder, NULL};
     const struct sp_json *root = vocab->json;
-    void *const into[] = {&vocab->normalizer, &vocab->splitter, &vocab->decoder, vocab};
+    struct reading r = {.vocab = vocab, .err = err};
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if ((st = read_all(&kinds[i], into[i], sp_json_get(root, kinds[i].name), err))) return st;
-        if (i == 0 && (st = add_han(&vocab->normalizer, &vocab->splitter, root, err))) return st;
+        r.out = chains[i];
+        if ((st = read_all(&kinds[i], &r, sp_json_get(root, kinds[i].name)))) return st;
+        if (i == 0 && (st = add_han(&r, root))) return st;
     }
-    return sp_json_get(root, "decoder") ? SP_OK : add(&vocab->decoder, join, err);
+    r.out = &vocab->decoder;
+    return sp_json_get(root, "decoder") ? SP_OK : add(&r, join);
 }
