@@ -1,164 +1,83 @@
-/* The blocks of ggml, one function a type, as groups of quantize/types/groupwise.h. Codes of 4 bits
- * are unsigned and two share a byte: the first half of the weights is in the low halves of the
- * bytes, the second in the high ones. d is the scale of a block, m what is added or subtracted. */
+/* The blocks of ggml as groups of quantize/types/groupwise.h. Codes are stored in planes: the
+ * lowest bits of all codes of a block, and behind or before them the bits above. d is the scale of
+ * a block, m what is added or subtracted. */
 #include "quantize/ggml_blocks.h"
 
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
-#include "quantize/ggml_grid_blocks.h"
 #include "quantize/types/float_cast.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum { SMALL = 32, SUPER = 256 }; /* weights of a block */
+enum { SUPER = 256 }; /* weights of a block */
 
-static void unpack_nibbles(uint8_t *codes, const uint8_t *bytes, size_t n)
+/* Some bits of each code of a block, from byte `at` on. Each `run` bytes have in their lowest
+ * `bits` the bits of `run` codes, in the next higher ones those of the `run` codes that follow, and
+ * so on. Without bits there is no plane. */
+struct plane {
+    uint8_t at, bits, run;
+};
+
+/* Adds the bits of the codes of group number `group`, of n codes, from bit `shift` on. */
+static void add_plane(uint8_t *codes, size_t n, const uint8_t *block, size_t group, struct plane p,
+                      unsigned shift)
 {
-    for (size_t i = 0; i < n; i++) {
-        codes[i] = bytes[i] & 15;
-        codes[i + n] = bytes[i] >> 4;
-    }
+    const uint8_t *bytes = block + p.at + group * n * p.bits / 8;
+    unsigned mask = (1u << p.bits) - 1;
+
+    for (size_t i = 0; p.bits && i < n; bytes += p.run)
+        for (unsigned bit = 0; bit < 8; bit += p.bits)
+            for (size_t k = 0; k < p.run; k++, i++)
+                codes[i] |= (uint8_t)((bytes[k] >> bit & mask) << shift);
 }
 
-/* 16 bytes */
-static void unpack_q4(struct sp_group *g, const uint8_t *b)
-{
-    unpack_nibbles(g->codes, b, SMALL / 2);
-}
-
-/* u32 of fifth bits, 16 bytes of the others */
-static void unpack_q5(struct sp_group *g, const uint8_t *b)
-{
-    unpack_nibbles(g->codes, b + 4, SMALL / 2);
-    for (unsigned i = 0; i < SMALL; i++)
-        g->codes[i] |= (uint8_t)((sp_get32(b) >> i & 1) << 4);
-}
-
-/* 32 i8 */
-static void unpack_q8_0(struct sp_group *g, const uint8_t *b)
-{
-    for (unsigned i = 0; i < SMALL; i++)
-        g->codes[i] = b[i] ^ 0x80;
-}
-
-/* 16 bytes of signs: 1 means d, 0 means -d */
-static void unpack_q1_0(struct sp_group *g, const uint8_t *b)
-{
-    for (unsigned i = 0; i < 128; i++)
-        g->codes[i] = b[i / 8] >> i % 8 & 1;
-}
+/* ---- what is not in planes ---- */
 
 /* The zero point is not stored. */
-static void unpack_q5_0(struct sp_group *g, const uint8_t *b)
+static void put_zero(struct sp_group *g, const uint8_t *b)
 {
+    (void)b;
     sp_put16(g->numbers + 2, 0x4c00); /* 16 */
-    unpack_q5(g, b);
 }
 
-/* The code of -0 gives 0. */
-static void unpack_e2m1(uint8_t *codes, const uint8_t *bytes, size_t n)
-{
-    unpack_nibbles(codes, bytes, n);
-    for (size_t i = 0; i < 2 * n; i++)
-        if (codes[i] == 8) codes[i] = 0;
-}
-
-/* 16 bytes of e2m1 codes */
-static void unpack_mxfp4(struct sp_group *g, const uint8_t *b)
-{
-    unpack_e2m1(g->codes, b, SMALL / 2);
-}
-
-/* An E4M3 scale for each 16 weights, whose sign is ignored and of which 0x7f is 0, then 8 bytes of
- * e2m1 codes for each */
+/* An E4M3 scale for each 16 weights, whose sign is ignored and of which 0x7f is 0 */
 static void unpack_nvfp4(struct sp_group *g, const uint8_t *b)
 {
     for (unsigned i = 0; i < 4; i++) {
         uint8_t scale = b[i] & 0x7f;
         g[i / 2].numbers[i % 2] = scale == 0x7f ? 0 : scale;
-        unpack_e2m1(g[i / 2].codes + 16 * (i % 2), b + 4 + 8 * i, 8);
     }
 }
 
-/* 16 bytes of four 2-bit codes, the first weight in the lowest bits */
-static void unpack_q2_0(struct sp_group *g, const uint8_t *b)
-{
-    for (unsigned i = 0; i < 64; i++)
-        g->codes[i] = b[i / 4] >> (i % 4 * 2) & 3;
-}
-
-/* 32 bytes hold 128 codes, the first 32 in the lowest bits. */
-static void unpack_q2(struct sp_group *g, const uint8_t *b)
-{
-    for (unsigned i = 0; i < SUPER; i++)
-        g->codes[i] = b[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-}
-
-/* 32 bytes of third bits, 64 bytes of the others, 12 bytes of 16 6-bit scales. Byte i of the scales
- * has the low bits of scales i and i + 8 (i < 8); byte 8 + i the high bits of scales i, i + 4,
- * i + 8 and i + 12 (i < 4). */
+/* 12 bytes of 16 6-bit scales. Byte i has the low bits of scales i and i + 8 (i < 8); byte 8 + i
+ * the high bits of scales i, i + 4, i + 8 and i + 12 (i < 4). */
 static void unpack_q3_k(struct sp_group *g, const uint8_t *b)
 {
-    const uint8_t *scales = b + 96;
-
-    unpack_q2(g, b + 32);
-    for (unsigned i = 0; i < SUPER; i++)
-        g->codes[i] |= (uint8_t)((b[i % 32] >> (i / 32) & 1) << 2);
     for (unsigned i = 0; i < SUPER / 16; i++) {
-        int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
-        int high = scales[8 + i % 4] >> (i / 4 * 2) & 3;
+        int low = i < 8 ? b[i] & 15 : b[i - 8] >> 4;
+        int high = b[8 + i % 4] >> (i / 4 * 2) & 3;
         g->scale_bytes[i] = (uint8_t)((low | high << 4) - 32);
     }
 }
 
 /* Scales and m of Q4_K and Q5_K: 12 bytes hold eight 6-bit numbers of each. */
-static void unpack_scales_and_mins(uint8_t *pairs, const uint8_t *bytes)
+static void unpack_scales_and_mins(struct sp_group *g, const uint8_t *b)
 {
     for (unsigned i = 0; i < 4; i++) {
-        pairs[2 * i] = bytes[i] & 63;
-        pairs[2 * i + 1] = bytes[i + 4] & 63;
-        pairs[2 * i + 8] = (uint8_t)((bytes[i + 8] & 15) | bytes[i] >> 6 << 4);
-        pairs[2 * i + 9] = (uint8_t)(bytes[i + 8] >> 4 | bytes[i + 4] >> 6 << 4);
+        g->scale_bytes[2 * i] = b[i] & 63;
+        g->scale_bytes[2 * i + 1] = b[i + 4] & 63;
+        g->scale_bytes[2 * i + 8] = (uint8_t)((b[i + 8] & 15) | b[i] >> 6 << 4);
+        g->scale_bytes[2 * i + 9] = (uint8_t)(b[i + 8] >> 4 | b[i + 4] >> 6 << 4);
     }
 }
 
-/* 12 bytes of scales, 128 bytes of codes: 32 bytes hold those of two groups of 32 */
-static void unpack_q4_k(struct sp_group *g, const uint8_t *b)
-{
-    unpack_scales_and_mins(g->scale_bytes, b);
-    for (unsigned i = 0; i < SUPER / 64; i++)
-        unpack_nibbles(g->codes + 64 * i, b + 12 + 32 * i, 32);
-}
-
-/* As Q4_K, with 32 bytes of fifth bits before the codes: bit i of the bytes is that of the 32
- * weights of group i */
-static void unpack_q5_k(struct sp_group *g, const uint8_t *b)
-{
-    unpack_scales_and_mins(g->scale_bytes, b);
-    for (unsigned i = 0; i < SUPER / 64; i++)
-        unpack_nibbles(g->codes + 64 * i, b + 44 + 32 * i, 32);
-    for (unsigned i = 0; i < SUPER; i++)
-        g->codes[i] |= (uint8_t)((b[12 + i % 32] >> (i / 32) & 1) << 4);
-}
-
-/* 128 bytes of low four bits, 64 bytes of high two bits. Each half of the block has 64 bytes of the
- * first, for 2 x 64 weights, and 32 of the second, for 4 x 32. */
-static void unpack_q6_k(struct sp_group *g, const uint8_t *b)
-{
-    for (unsigned i = 0; i < SUPER / 128; i++)
-        unpack_nibbles(g->codes + 128 * i, b + 64 * i, 64);
-    for (unsigned i = 0; i < SUPER; i++)
-        g->codes[i] |= (uint8_t)((b[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << 4);
-}
-
-/* u16 of eight 2-bit high parts of scales, 4 bytes of their low halves, 128 bytes of codes */
+/* u16 of eight 2-bit high parts of scales, 4 bytes of their low halves */
 static void unpack_iq4_xs(struct sp_group *g, const uint8_t *b)
 {
     for (unsigned i = 0; i < SUPER / 32; i++) {
         int low = b[2 + i / 2] >> (i % 2 * 4) & 15, high = sp_get16(b) >> (2 * i) & 3;
         g->scale_bytes[i] = (uint8_t)((low | high << 4) - 32);
-        unpack_nibbles(g->codes + 32 * i, b + 6 + 16 * i, 16);
     }
 }
 
@@ -183,38 +102,46 @@ static void unpack_tq1_0(struct sp_group *g, const uint8_t *b)
 
 enum { NO_SCALES = UINT8_MAX };
 
-/* Where a block has the numbers of its group, its scale bytes if they are stored as they are, and
- * what is left to unpack. */
+#define NONE                                                                                       \
+    {                                                                                              \
+        0, 0, 0                                                                                    \
+    }
+
+/* Where a block has the numbers of its group, its scale bytes if they are stored as they are, the
+ * planes of the lower and the upper bits of its codes, and what is left to unpack. */
 static const struct {
     enum sp_dtype dtype;
-    uint8_t flags, numbers, scales, rest;
+    uint8_t flags, numbers, scales;
+    struct plane low, high;
+    uint8_t rest;
     void (*unpack)(struct sp_group *, const uint8_t *);
 } kept[SP_GGML_N_TYPES] = {
-    [SP_GGML_Q4_0] = {SP_I4G32, 0, 0, NO_SCALES, 2, unpack_q4},
-    [SP_GGML_Q4_1] = {SP_U4G32, SP_GROUPS_BIAS, 0, NO_SCALES, 4, unpack_q4},
-    [SP_GGML_Q5_0] = {SP_U5G32, 0, 0, NO_SCALES, 2, unpack_q5_0},
-    [SP_GGML_Q5_1] = {SP_U5G32, SP_GROUPS_BIAS, 0, NO_SCALES, 4, unpack_q5},
-    [SP_GGML_Q8_0] = {SP_I8G32, 0, 0, NO_SCALES, 2, unpack_q8_0},
-    [SP_GGML_Q2_K] = {SP_Q2_K, 0, 80, 0, 16, unpack_q2},
-    [SP_GGML_Q3_K] = {SP_Q3_K, 0, 108, NO_SCALES, 0, unpack_q3_k},
-    [SP_GGML_Q4_K] = {SP_Q4_K, 0, 0, NO_SCALES, 4, unpack_q4_k},
-    [SP_GGML_Q5_K] = {SP_Q5_K, 0, 0, NO_SCALES, 4, unpack_q5_k},
-    [SP_GGML_Q6_K] = {SP_Q6_K, 0, 208, 192, 0, unpack_q6_k},
-    [SP_GGML_MXFP4] = {SP_MXFP4, 0, 0, NO_SCALES, 1, unpack_mxfp4},
-    [SP_GGML_NVFP4] = {SP_NVFP4, 0, 0, NO_SCALES, 0, unpack_nvfp4},
-    [SP_GGML_TQ2_0] = {SP_I2G256, 0, 64, NO_SCALES, 0, unpack_q2},
-    [SP_GGML_Q2_0] = {SP_I2G64, 0, 0, NO_SCALES, 2, unpack_q2_0},
-    [SP_GGML_TQ1_0] = {SP_I2G256, 0, 52, NO_SCALES, 0, unpack_tq1_0},
-    [SP_GGML_Q1_0] = {SP_B1G128, 0, 0, NO_SCALES, 2, unpack_q1_0},
-    [SP_GGML_IQ4_NL] = {SP_IQ4_NL, 0, 0, NO_SCALES, 2, unpack_q4},
-    [SP_GGML_IQ4_XS] = {SP_IQ4_XS, 0, 0, NO_SCALES, 2, unpack_iq4_xs},
-    [SP_GGML_IQ3_XXS] = {SP_IQ3_XXS, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq3_xxs},
-    [SP_GGML_IQ3_S] = {SP_IQ3_S, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq3_s},
-    [SP_GGML_IQ2_XXS] = {SP_IQ2, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq2_xxs},
-    [SP_GGML_IQ2_XS] = {SP_IQ2, 0, 0, 66, 2, sp_ggml_unpack_iq2_xs},
-    [SP_GGML_IQ2_S] = {SP_IQ2, 0, 0, 74, 2, sp_ggml_unpack_iq2_s},
-    [SP_GGML_IQ1_S] = {SP_IQ1, 0, 0, NO_SCALES, 2, sp_ggml_unpack_iq1_s},
-    [SP_GGML_IQ1_M] = {SP_IQ1, 0, 0, NO_SCALES, 0, sp_ggml_unpack_iq1_m},
+    [SP_GGML_Q4_0] = {SP_I4G32, 0, 0, NO_SCALES, {2, 4, 16}, NONE, 0, NULL},
+    [SP_GGML_Q4_1] = {SP_U4G32, SP_GROUPS_BIAS, 0, NO_SCALES, {4, 4, 16}, NONE, 0, NULL},
+    [SP_GGML_Q5_0] = {SP_U5G32, 0, 0, NO_SCALES, {6, 4, 16}, {2, 1, 1}, 0, put_zero},
+    [SP_GGML_Q5_1] = {SP_U5G32, SP_GROUPS_BIAS, 0, NO_SCALES, {8, 4, 16}, {4, 1, 1}, 0, NULL},
+    [SP_GGML_Q8_0] = {SP_I8G32, 0, 0, NO_SCALES, {2, 8, 1}, NONE, 0, NULL},
+    [SP_GGML_Q2_K] = {SP_Q2_K, 0, 80, 0, {16, 2, 32}, NONE, 0, NULL},
+    [SP_GGML_Q3_K] = {SP_Q3_K, 0, 108, NO_SCALES, {32, 2, 32}, {0, 1, 32}, 96, unpack_q3_k},
+    [SP_GGML_Q4_K] = {SP_Q4_K, 0, 0, NO_SCALES, {16, 4, 32}, NONE, 4, unpack_scales_and_mins},
+    [SP_GGML_Q5_K] =
+        {SP_Q5_K, 0, 0, NO_SCALES, {48, 4, 32}, {16, 1, 32}, 4, unpack_scales_and_mins},
+    [SP_GGML_Q6_K] = {SP_Q6_K, 0, 208, 192, {0, 4, 64}, {128, 2, 32}, 0, NULL},
+    [SP_GGML_MXFP4] = {SP_MXFP4, 0, 0, NO_SCALES, {1, 4, 16}, NONE, 0, NULL},
+    [SP_GGML_NVFP4] = {SP_NVFP4, 0, 0, NO_SCALES, {4, 4, 8}, NONE, 0, unpack_nvfp4},
+    [SP_GGML_TQ2_0] = {SP_I2G256, 0, 64, NO_SCALES, {0, 2, 32}, NONE, 0, NULL},
+    [SP_GGML_Q2_0] = {SP_I2G64, 0, 0, NO_SCALES, {2, 2, 1}, NONE, 0, NULL},
+    [SP_GGML_TQ1_0] = {SP_I2G256, 0, 52, NO_SCALES, NONE, NONE, 0, unpack_tq1_0},
+    [SP_GGML_Q1_0] = {SP_B1G128, 0, 0, NO_SCALES, {2, 1, 1}, NONE, 0, NULL},
+    [SP_GGML_IQ4_NL] = {SP_IQ4_NL, 0, 0, NO_SCALES, {2, 4, 16}, NONE, 0, NULL},
+    [SP_GGML_IQ4_XS] = {SP_IQ4_XS, 0, 0, NO_SCALES, {8, 4, 16}, NONE, 2, unpack_iq4_xs},
+    [SP_GGML_IQ3_XXS] = {SP_IQ3_XXS, 0, 0, NO_SCALES, NONE, NONE, 2, sp_ggml_unpack_iq3_xxs},
+    [SP_GGML_IQ3_S] = {SP_IQ3_S, 0, 0, NO_SCALES, NONE, NONE, 2, sp_ggml_unpack_iq3_s},
+    [SP_GGML_IQ2_XXS] = {SP_IQ2, 0, 0, NO_SCALES, NONE, NONE, 2, sp_ggml_unpack_iq2_xxs},
+    [SP_GGML_IQ2_XS] = {SP_IQ2, 0, 0, 66, NONE, NONE, 2, sp_ggml_unpack_iq2_xs},
+    [SP_GGML_IQ2_S] = {SP_IQ2, 0, 0, 74, NONE, NONE, 2, sp_ggml_unpack_iq2_s},
+    [SP_GGML_IQ1_S] = {SP_IQ1, 0, 0, NO_SCALES, NONE, NONE, 2, sp_ggml_unpack_iq1_s},
+    [SP_GGML_IQ1_M] = {SP_IQ1, 0, 0, NO_SCALES, NONE, NONE, 0, sp_ggml_unpack_iq1_m},
 };
 
 enum sp_dtype sp_ggml_kept(uint8_t *flags, uint32_t type)
@@ -223,17 +150,33 @@ enum sp_dtype sp_ggml_kept(uint8_t *flags, uint32_t type)
     return kept[type].dtype;
 }
 
+/* The codes of group number i. Signed bytes become codes less 128; the code of -0 gives 0. */
+static void unpack_codes(uint8_t *codes, const struct sp_groupwise *kind, uint32_t type,
+                         const uint8_t *block, size_t i)
+{
+    memset(codes, 0, kind->cols);
+    add_plane(codes, kind->cols, block, i, kept[type].low, 0);
+    add_plane(codes, kind->cols, block, i, kept[type].high, kept[type].low.bits);
+    for (size_t k = 0; k < kind->cols && type == SP_GGML_Q8_0; k++)
+        codes[k] ^= 0x80;
+    for (size_t k = 0; k < kind->cols && sp_group_is_e2m1(kind->kind); k++)
+        if (codes[k] == 8) codes[k] = 0;
+}
+
 size_t sp_ggml_unpack(struct sp_group groups[SP_GGML_MAX_GROUPS], uint32_t type,
                       const uint8_t *block)
 {
     const struct sp_groupwise *kind = &sp_dtype_info(kept[type].dtype)->groups;
+    size_t n = sp_ggml_type_info(type)->block / kind->cols;
 
     memcpy(groups->numbers, block + kept[type].numbers, sp_group_numbers(kind->kind));
     if (kept[type].scales != NO_SCALES)
         memcpy(groups->scale_bytes, block + kept[type].scales,
                kind->cols / SP_BLOCK * sp_group_scale_bytes(kind->kind));
-    kept[type].unpack(groups, block + kept[type].rest);
-    return sp_ggml_type_info(type)->block / kind->cols;
+    for (size_t i = 0; i < n; i++)
+        unpack_codes(groups[i].codes, kind, type, block, i);
+    if (kept[type].unpack) kept[type].unpack(groups, block + kept[type].rest);
+    return n;
 }
 
 static void decode_kept(float *out, uint32_t type, const uint8_t *block)

@@ -1,7 +1,7 @@
 /* Blocks of 256 weights in groups of 8. A group of IQ2 is one point of a grid and a group of IQ3
  * two points, with a sign for each weight. IQ1 has no signs: a delta is added to a group. A code is
  * a coordinate of a point and, in its last bit, the sign of the weight or of the delta. */
-#include "quantize/ggml_grid_blocks.h"
+#include "quantize/ggml_blocks.h"
 
 #include "format/base/bytes.h"
 #include "quantize/ggml_grids.h"

@@ -136,16 +136,14 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
 
 static struct sp_policy_choice choose_other(const struct sp_policy_tensor *tensor)
 {
-    switch (tensor->spec->role) {
-    case SP_ROLE_NORM:
-        return keep(tensor, SP_PLAIN, "norm stays float");
-    case SP_ROLE_BIAS:
-        return keep(tensor, SP_PLAIN, "bias stays float");
-    case SP_ROLE_INDEX:
+    enum sp_role role = tensor->spec->role;
+
+    if (role == SP_ROLE_INDEX)
         return (struct sp_policy_choice){SP_F32, SP_PLAIN, "whole numbers stay exact"};
-    default:
-        return keep(tensor, SP_PLAIN, "small tensor stays float");
-    }
+    return keep(tensor, SP_PLAIN,
+                role == SP_ROLE_NORM   ? "norm stays float"
+                : role == SP_ROLE_BIAS ? "bias stays float"
+                                       : "small tensor stays float");
 }
 
 enum sp_status sp_policy_choose(struct sp_policy_choice *out,
