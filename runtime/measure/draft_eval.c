@@ -2,7 +2,7 @@
  *
  * Every round uses the same draft length and no budget cuts it short, so the figures are those of
  * a long answer. They depend on the file and the text alone, not on a clock. */
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"

@@ -5,59 +5,51 @@
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
 
-static uint64_t matrix_size(const struct sp_matrix *matrix)
+/* What is counted of a matrix or tensor: its elements, each of which is a product of a row, or its
+ * bytes. Both are whole numbers that a double holds. */
+enum amount { ELEMENTS, BYTES };
+
+static double amount_of(const struct sp_matrix *matrix, enum amount amount)
 {
-    return (uint64_t)matrix->n_panels * matrix->panel_size;
+    return amount == BYTES ? (double)matrix->n_panels * (double)matrix->panel_size
+                           : (double)matrix->rows * (double)matrix->cols;
 }
 
-/* All matrices of a stack of experts have the size of its first. Of tables whose rows
- * are looked up little is read. */
-static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *model)
+/* The amount of all weights that a row reads, besides those of the head: all matrices of a stack of
+ * experts have the size of its first, and of tables whose rows are looked up little is read. */
+static double read_without_head(const struct sp_pack *pack, const struct sp_model *model,
+                                enum amount amount)
 {
-    uint64_t size = 0;
+    double n =
+        -amount_of(&model->embedding, amount) - amount_of(&model->per_layer_embedding, amount);
 
+    if (model->embedding.panels != model->head.panels) n -= amount_of(&model->head, amount);
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, i);
-        if (tensor->part == model->part) size += tensor->size;
-    }
-    for (unsigned i = 0; i < model->config.n_layers; i++) {
-        const struct sp_layer *l = &model->layers[i];
-        size -= matrix_size(&l->ngrams.table);
-        if (l->config->n_experts == 0) continue;
-        size -= (matrix_size(&l->gate) + matrix_size(&l->up) + matrix_size(&l->down)) *
-                (l->config->n_experts - l->config->n_experts_used);
-    }
-    if (model->embedding.panels != model->head.panels) size -= matrix_size(&model->embedding);
-    return size - matrix_size(&model->per_layer_embedding);
-}
-
-static double elements(const struct sp_matrix *matrix)
-{
-    return (double)matrix->rows * (double)matrix->cols;
-}
-
-/* The products of a row of a prompt, whose logits are not computed: one for each weight but those
- * of the tables of tokens and of experts that are not used. */
-static double products_of_row(const struct sp_pack *pack, const struct sp_model *model)
-{
-    double n = -elements(&model->embedding) - elements(&model->per_layer_embedding);
-
-    if (model->embedding.panels != model->head.panels) n -= elements(&model->head);
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
-        const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, i);
-        double size = tensor->part == model->part;
-        for (unsigned k = 0; k < tensor->rank; k++)
+        double size = amount == BYTES ? (double)tensor->size : 1;
+        for (unsigned k = 0; amount == ELEMENTS && k < tensor->rank; k++)
             size *= (double)tensor->shape[k];
-        n += size;
+        if (tensor->part == model->part) n += size;
     }
     for (unsigned i = 0; i < model->config.n_layers; i++) {
         const struct sp_layer *l = &model->layers[i];
-        n -= elements(&l->ngrams.table);
-        if (l->config->n_experts == 0) continue;
-        n -= (elements(&l->gate) + elements(&l->up) + elements(&l->down)) *
-             (l->config->n_experts - l->config->n_experts_used);
+        double expert =
+            amount_of(&l->gate, amount) + amount_of(&l->up, amount) + amount_of(&l->down, amount);
+        n -= amount_of(&l->ngrams.table, amount);
+        if (l->config->n_experts) n -= expert * (l->config->n_experts - l->config->n_experts_used);
     }
     return n;
+}
+
+static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *model)
+{
+    return (uint64_t)(read_without_head(pack, model, BYTES) + amount_of(&model->head, BYTES));
+}
+
+/* The products of a row of a prompt, whose logits are not computed. */
+static double products_of_row(const struct sp_pack *pack, const struct sp_model *model)
+{
+    return read_without_head(pack, model, ELEMENTS);
 }
 
 double sp_package_draft_size(const struct sp_package *p)
@@ -70,7 +62,8 @@ double sp_session_products(const struct sp_session *session, bool logits)
 {
     const struct sp_model *target = session->package->target;
 
-    return products_of_row(session->package->pack, target) + (logits ? elements(&target->head) : 0);
+    return products_of_row(session->package->pack, target) +
+           (logits ? amount_of(&target->head, ELEMENTS) : 0);
 }
 
 /* A draft without an output matrix reads its target's. */
@@ -82,7 +75,7 @@ static uint64_t draft_read(const struct sp_session *session, size_t n)
 
     if (drafter == NULL || package->draft == NULL || n == 0) return 0;
     size = weights_read(package->pack, package->draft);
-    if (package->draft->head.rows == 0) size += matrix_size(&package->target->head);
+    if (package->draft->head.rows == 0) size += (uint64_t)amount_of(&package->target->head, BYTES);
     return drafter->ops->stepwise ? n * size : size;
 }
 

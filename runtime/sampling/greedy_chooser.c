@@ -1,5 +1,4 @@
 /* Greedy choice (runtime/sampling/chooser.h). */
-#include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/chooser.h"
 
 #include "runtime/vector/fmath.h"

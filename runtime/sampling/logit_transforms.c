@@ -565,11 +565,8 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
     if ((st = sp_dry_penalize(&scratch->dry, scratch->logits, n_vocab, sampling, history, err)))
         return st;
     if (sampling->temperature <= 0) {
-        if ((st = sp_distribution_reserve(out, 1, err))) return st;
-        out->ids[0] = (uint32_t)scratch->vector->argmax(scratch->logits, n_vocab);
-        out->probs[0] = 1;
-        out->n = 1;
-        return SP_OK;
+        size_t best = scratch->vector->argmax(scratch->logits, n_vocab);
+        return sp_distribution_certain(out, (uint32_t)best, err);
     }
     if (keeps_all(sampling, n_vocab))
         return distribution_of_all(out, scratch, (double)sampling->temperature, err);

@@ -4,7 +4,7 @@
  * Every token is handled in a fixed order: recorded, passed to `token`, then checked for end of
  * sequence, stop texts (stop_filter.c) and the budget. */
 #include "runtime/chat/chat_reader.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/session/reasoning_limit.h"

@@ -5,7 +5,7 @@
 #include "format/system/free_memory.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "runtime/speculate/speculate.h"
 #include "runtime/spectool_measure.h"
 

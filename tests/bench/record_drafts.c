@@ -10,7 +10,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/file.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "tests/bench/bench_times.h"
 
 #include <math.h>

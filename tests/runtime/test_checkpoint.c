@@ -1,7 +1,7 @@
 /* Tests conversations with recurrent models: a prompt that differs from the last one continues from
  * the nearest checkpoint of the state, and everything after it has the same bits as in a fresh
  * session. */
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"

@@ -1,7 +1,7 @@
 /* runtime/tokenizer/token_trie.h and constraint.h: token masks are compared with the texts of a
  * grammar, and a response constrained by a grammar has the same bits with and without drafting. */
 #include "runtime/grammar/constraint.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "runtime/vector/vector_tables.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"

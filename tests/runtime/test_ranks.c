@@ -2,7 +2,7 @@
  * number of ranks, and a generation that loses a rank fails with one sentence. */
 #include "format/base/hash.h"
 #include "runtime/ranks/forked_ranks.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "runtime/session/session.h"
 #include "runtime/speculate/draft_length.h"
 #include "tests/support/generate_checks.h"

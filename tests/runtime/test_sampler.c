@@ -3,7 +3,7 @@
  * sampler. */
 #include "runtime/sampling/logit_transforms.h"
 #include "quantize/kernels.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "tests/support/unit_test.h"
 
