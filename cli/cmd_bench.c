@@ -6,7 +6,6 @@
 #include "cli/base/user_folder.h"
 #include "cli/base/signals.h"
 #include "convert/create/synthetic.h"
-#include "convert/create/synthetic_shapes.h"
 
 #include <stdlib.h>
 #include <string.h>

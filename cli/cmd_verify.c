@@ -6,7 +6,7 @@
 #include "cli/verify_prompts.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
-#include "convert/create/pairing_record.h"
+#include "convert/create/create_job.h"
 #include "format/json/json_write.h"
 #include "format/packfile.h"
 

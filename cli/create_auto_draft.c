@@ -511,20 +511,20 @@ static void note_intention(const struct job *job, size_t n_texts)
 static enum sp_status divide_calibration(struct job *job)
 {
     struct sp_create_options *o = &job->options;
-    struct sp_calibration_file *file = NULL;
+    struct sp_calibration_file file = {0};
     enum sp_status st;
 
     if (o->calibration == NULL) return SP_OK;
-    if ((st = sp_calibration_open(&file, o->calibration, job->err))) return st;
-    if (sp_calibration_has(file, SP_PART_DRAFT)) {
+    st = sp_calibration_open(&file, o->calibration, NULL, job->err);
+    if (!st && sp_calibration_has(&file, SP_PART_DRAFT)) {
         bool keeps = o->target_type == SP_DTYPE_NONE && o->output_type == SP_DTYPE_NONE &&
                      o->budget.size == 0 && !(o->budget.bits > 0) &&
                      sp_type_rules_first(&o->rules, SP_PART_TARGET) == NULL;
         job->calibration = o->calibration;
         if (keeps) o->calibration = NULL;
     }
-    sp_calibration_close(file);
-    return SP_OK;
+    sp_calibration_release(&file);
+    return st;
 }
 
 enum sp_status sp_create_auto_draft(struct sp_create_report *report,

@@ -99,18 +99,15 @@ static enum sp_status write_uniform(struct check *c, enum sp_dtype *type)
 /* Sets the tokens to measure on; none if there are none. */
 static enum sp_status read_tokens(struct check *c)
 {
-    struct sp_calibration_file *calibration = NULL;
+    struct sp_calibration_file calibration = {0};
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_strbuf text = {0};
-    const uint32_t *ids;
     enum sp_status st = SP_OK;
 
     if (c->options->calibration) {
-        if ((st = sp_calibration_open(&calibration, c->options->calibration, c->err))) return st;
-        ids = sp_calibration_check(calibration, &c->ids.n);
-        st = sp_new(&c->ids.at, c->ids.n, sizeof *ids, c->err);
-        if (st == SP_OK && c->ids.n) memcpy(c->ids.at, ids, c->ids.n * sizeof *ids);
-        sp_calibration_close(calibration);
+        st = sp_calibration_open(&calibration, c->options->calibration, NULL, c->err);
+        if (!st) st = sp_ids_append(&c->ids, calibration.check, calibration.n_check, c->err);
+        sp_calibration_release(&calibration);
     }
     sp_package_describe(c->model, &info);
     if (st || c->ids.n || !info.has_tokenizer) return st;

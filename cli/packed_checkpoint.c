@@ -4,7 +4,7 @@
 #include "cli/base/out.h"
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
-#include "convert/source/model_folder.h"
+#include "convert/source/source_name.h"
 #include "format/base/affix.h"
 #include "format/base/bounded_folder.h"
 #include "format/base/file.h"

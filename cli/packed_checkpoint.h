@@ -4,7 +4,7 @@
 
 #include "cli/base/user_folder.h"
 #include "cli/commands.h"
-#include "convert/create/create_report.h"
+#include "convert/create/create.h"
 #include "format/base/err.h"
 
 #include <stdbool.h>

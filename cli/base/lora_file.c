@@ -1,8 +1,8 @@
 #include "cli/base/backend_opts.h"
 
 #include "cli/base/out.h"
-#include "convert/adapter/low_rank.h"
-#include "convert/source/source_adapter.h"
+#include "convert/adapter/merge.h"
+#include "convert/source/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SP_CLI_BASE_PACK_FACTS_H
 #define SP_CLI_BASE_PACK_FACTS_H
 
-#include "convert/adapter/merge_record.h"
+#include "convert/adapter/merge.h"
 #include "format/config/config.h"
 #include "format/json/json_write.h"
 #include "format/modelfile/modelfile.h"

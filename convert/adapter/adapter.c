@@ -7,6 +7,7 @@
 #include "format/base/mem.h"
 #include "format/tokenizer/regex.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +27,7 @@ static enum sp_status fail_without_tensors(const char *folder, struct sp_err *er
     static const char *const others[] = {"adapter_model.bin", "adapters.npz"};
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        char *path = NULL;
-        enum sp_status st;
-        bool there;
-        if ((st = sp_file_join(&path, folder, others[i], err))) return st;
-        there = sp_file_exists(path);
-        free(path);
-        if (!there) continue;
+        if (!sp_file_exists_in(folder, others[i])) continue;
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s: its tensors are in %s, expected adapter_model.safetensors or "
                        "adapters.safetensors",
@@ -49,16 +44,8 @@ static enum sp_status find_tensors(char **out, const char *folder, struct sp_err
 {
     static const char *const names[] = {"adapter_model.safetensors", "adapters.safetensors"};
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char *path = NULL;
-        enum sp_status st;
-        if ((st = sp_file_join(&path, folder, names[i], err))) return st;
-        if (sp_file_exists(path)) {
-            *out = path;
-            return SP_OK;
-        }
-        free(path);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (sp_file_exists_in(folder, names[i])) return sp_file_join(out, folder, names[i], err);
     return fail_without_tensors(folder, err);
 }
 
@@ -81,11 +68,9 @@ static enum sp_status read_config(struct sp_adapter *a, const char *folder, stru
     struct sp_text text = {0};
     char *path = NULL;
 
+    if (!sp_file_exists_in(folder, config_name))
+        return sp_fail(err, SP_E_INPUT, "%s: %s is missing in its folder", a->path, config_name);
     if ((st = sp_file_join(&path, folder, config_name, err))) return st;
-    if (!sp_file_exists(path)) {
-        st = sp_fail(err, SP_E_INPUT, "%s: %s is missing in its folder", a->path, config_name);
-        goto done;
-    }
     if ((st = sp_file_read_text(&text, path, MAX_CONFIG, err))) goto done;
     if ((st = sp_adapter_config_parse(&a->config, text.at, text.size, err)))
         sp_context(err, "%s", path);
@@ -121,27 +106,27 @@ done:
 
 /* ---- tensors by module ---- */
 
-enum part { PART_A, PART_B, PART_MAGNITUDES, PART_BIAS };
+#define PART(member) offsetof(struct sp_adapter_product, member)
 
-/* The endings of tensor names, and the parts of a product that they stand for. */
+/* The endings of tensor names, and the members of a product that they stand for. */
 static const struct ending {
     enum sp_adapter_format format;
     const char *end;
-    enum part part;
+    size_t part;
     bool embeds;
 } endings[] = {
-    {SP_ADAPTER_PEFT, ".lora_A.weight", PART_A, false},
-    {SP_ADAPTER_PEFT, ".lora_B.weight", PART_B, false},
-    {SP_ADAPTER_PEFT, ".lora_embedding_A", PART_A, true},
-    {SP_ADAPTER_PEFT, ".lora_embedding_B", PART_B, true},
-    {SP_ADAPTER_PEFT, ".lora_magnitude_vector", PART_MAGNITUDES, false},
-    {SP_ADAPTER_PEFT, ".lora_magnitude_vector.weight", PART_MAGNITUDES, false},
-    {SP_ADAPTER_PEFT, ".lora_B.bias", PART_BIAS, false},
-    {SP_ADAPTER_MLX, ".lora_a", PART_A, false},
-    {SP_ADAPTER_MLX, ".lora_b", PART_B, false},
-    {SP_ADAPTER_MLX, ".m", PART_MAGNITUDES, false},
-    {SP_ADAPTER_GGUF, ".weight.lora_a", PART_A, false},
-    {SP_ADAPTER_GGUF, ".weight.lora_b", PART_B, false},
+    {SP_ADAPTER_PEFT, ".lora_A.weight", PART(a), false},
+    {SP_ADAPTER_PEFT, ".lora_B.weight", PART(b), false},
+    {SP_ADAPTER_PEFT, ".lora_embedding_A", PART(a), true},
+    {SP_ADAPTER_PEFT, ".lora_embedding_B", PART(b), true},
+    {SP_ADAPTER_PEFT, ".lora_magnitude_vector", PART(magnitudes), false},
+    {SP_ADAPTER_PEFT, ".lora_magnitude_vector.weight", PART(magnitudes), false},
+    {SP_ADAPTER_PEFT, ".lora_B.bias", PART(bias), false},
+    {SP_ADAPTER_MLX, ".lora_a", PART(a), false},
+    {SP_ADAPTER_MLX, ".lora_b", PART(b), false},
+    {SP_ADAPTER_MLX, ".m", PART(magnitudes), false},
+    {SP_ADAPTER_GGUF, ".weight.lora_a", PART(a), false},
+    {SP_ADAPTER_GGUF, ".weight.lora_b", PART(b), false},
 };
 
 /* Its row of the table; NULL: a tensor of the model, changed whole. */
@@ -208,22 +193,8 @@ static enum sp_status add_whole(struct sp_adapter *a, const struct sp_adapter_te
 
 static enum sp_status take(struct sp_adapter_product *p, const struct entry *e, struct sp_err *err)
 {
-    const struct sp_adapter_tensor **slot = NULL;
+    const struct sp_adapter_tensor **slot = (void *)((char *)p + e->ending->part);
 
-    switch (e->ending->part) {
-    case PART_A:
-        slot = &p->a;
-        break;
-    case PART_B:
-        slot = &p->b;
-        break;
-    case PART_MAGNITUDES:
-        slot = &p->magnitudes;
-        break;
-    case PART_BIAS:
-        slot = &p->bias;
-        break;
-    }
     if (*slot) {
         return sp_fail(err, SP_E_INPUT, "tensors \"%s\" and \"%s\" have the same role",
                        (*slot)->name, e->tensor->name);

@@ -102,15 +102,17 @@ SP_MUST_CHECK enum sp_status sp_adapter_file_open(struct sp_adapter_file *out, c
                                                   struct sp_err *err);
 void sp_adapter_file_close(struct sp_adapter_file *file);
 
-/* Scratch that n elements of a tensor take; false on overflow. */
-bool sp_adapter_file_scratch(size_t *out, const struct sp_adapter_tensor *tensor, size_t n);
+/* The scratch memory of one reading thread. Valid when zeroed. */
+struct sp_adapter_scratch {
+    uint8_t *bytes; /* owned by the caller (free) */
+    size_t size;
+};
 
-/* out[n] = elements first.. of a tensor; of one in blocks of codes they are whole rows. `bytes` is
- * scratch of `size` bytes, at least sp_adapter_file_scratch. From any number of threads. */
-SP_MUST_CHECK enum sp_status sp_adapter_file_read(float *out,
-                                                  const struct sp_adapter_tensor *tensor,
-                                                  uint64_t first, size_t n, uint8_t *bytes,
-                                                  size_t size, struct sp_err *err);
+/* out[n] = elements first.. of a tensor; of one in blocks of codes they are whole rows. From any
+ * number of threads. */
+SP_MUST_CHECK enum sp_status
+sp_adapter_file_read(float *out, const struct sp_adapter_tensor *tensor, uint64_t first, size_t n,
+                     struct sp_adapter_scratch *scratch, struct sp_err *err);
 
 /* A module's low-rank product; the tensors are borrowed from the adapter's file.
  *

@@ -75,25 +75,23 @@ void sp_adapter_file_close(struct sp_adapter_file *file)
     *file = (struct sp_adapter_file){0};
 }
 
-bool sp_adapter_file_scratch(size_t *out, const struct sp_adapter_tensor *tensor, size_t n)
-{
-    if (tensor->encoded) return sp_gguf_weight_scratch(out, tensor->encoded, n);
-    return sp_mul(out, n, sp_dtype_info(tensor->dtype)->bits / 8);
-}
-
 enum sp_status sp_adapter_file_read(float *out, const struct sp_adapter_tensor *t, uint64_t first,
-                                    size_t n, uint8_t *bytes, size_t size, struct sp_err *err)
+                                    size_t n, struct sp_adapter_scratch *scratch,
+                                    struct sp_err *err)
 {
-    size_t width = sp_dtype_info(t->dtype)->bits / 8;
+    size_t width = sp_dtype_info(t->dtype)->bits / 8, size;
     uint64_t cols = t->shape[t->rank - 1];
     enum sp_status st;
 
+    if (t->encoded ? !sp_gguf_weight_scratch(&size, t->encoded, n) : !sp_mul(&size, n, width))
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
+    if ((st = sp_reserve(&scratch->bytes, &scratch->size, size, 1, err))) return st;
     if (t->encoded) {
         if (first % cols || n % cols) cols = 1;
-        return sp_gguf_weight_read(out, t->encoded, cols, first / cols, 1, n / cols, bytes, size,
-                                   err);
+        return sp_gguf_weight_read(out, t->encoded, cols, first / cols, 1, n / cols, scratch->bytes,
+                                   scratch->size, err);
     }
-    st = sp_safetensors_read(t->plain, first * width, n * width, bytes, err);
-    if (!st) sp_decode_floats(out, t->dtype, bytes, n);
+    st = sp_safetensors_read(t->plain, first * width, n * width, scratch->bytes, err);
+    if (!st) sp_decode_floats(out, t->dtype, scratch->bytes, n);
     return st;
 }

@@ -1,4 +1,4 @@
-#include "convert/adapter/low_rank.h"
+#include "convert/adapter/merge.h"
 
 #include "format/base/mem.h"
 
@@ -31,28 +31,15 @@ static enum sp_status check_change(const struct sp_merge_change *c,
 
 /* ---- reading ---- */
 
-/* *out = all elements of a tensor, owned by the caller. */
+/* *out = all elements of a tensor, owned by the caller, on failure too. */
 static enum sp_status read_all(float **out, const struct sp_adapter_tensor *t, struct sp_err *err)
 {
-    uint8_t *bytes = NULL;
-    float *numbers = NULL;
-    size_t n = 1, size = 0;
-    bool fits = true;
-    enum sp_status st;
+    size_t n = (size_t)sp_n_elements(t->shape, t->rank);
+    struct sp_adapter_scratch scratch = {0};
+    enum sp_status st = sp_new(out, n, sizeof **out, err);
 
-    for (unsigned i = 0; i < t->rank; i++)
-        fits = fits && t->shape[i] <= SIZE_MAX && sp_mul(&n, n, (size_t)t->shape[i]);
-    if (!fits || !sp_adapter_file_scratch(&size, t, n))
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
-    if ((st = sp_new(&numbers, n, sizeof *numbers, err))) goto done;
-    if ((st = sp_new_aligned(&bytes, size, 1, err))) goto done;
-    st = sp_adapter_file_read(numbers, t, 0, n, bytes, size, err);
-    if (st) goto done;
-    *out = numbers;
-    numbers = NULL;
-done:
-    free(bytes);
-    free(numbers);
+    if (!st) st = sp_adapter_file_read(*out, t, 0, n, &scratch, err);
+    free(scratch.bytes);
     return st;
 }
 

@@ -1,4 +1,4 @@
-#include "convert/adapter/merge_record.h"
+#include "convert/adapter/merge.h"
 
 #include "format/base/number_text.h"
 #include "format/json/json_write.h"

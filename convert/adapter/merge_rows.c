@@ -1,7 +1,7 @@
 /* Changing rows as they are read. A product's right factor is laid out as the panels that the
  * kernels multiply, once for each thread that comes to its matrix; of the left one the rows that
  * are wanted are read. */
-#include "convert/adapter/merge_rows.h"
+#include "convert/adapter/merge.h"
 
 #include "format/base/mem.h"
 
@@ -16,16 +16,11 @@ static enum sp_status read_elements(struct sp_merge_workspace *workspace,
                                     const struct sp_adapter_tensor *t, uint64_t first, size_t n,
                                     struct sp_err *err)
 {
-    enum sp_status st;
-    size_t size;
+    enum sp_status st = sp_reserve(&workspace->numbers, &workspace->cap_numbers, n,
+                                   sizeof *workspace->numbers, err);
 
-    if (!sp_adapter_file_scratch(&size, t, n))
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
-    if ((st = sp_reserve(&workspace->bytes, &workspace->cap_bytes, size, 1, err))) return st;
-    st = sp_reserve(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers,
-                    err);
     if (st) return st;
-    return sp_adapter_file_read(workspace->numbers, t, first, n, workspace->bytes, size, err);
+    return sp_adapter_file_read(workspace->numbers, t, first, n, &workspace->scratch, err);
 }
 
 /* ---- products ---- */
@@ -234,7 +229,7 @@ void sp_merge_workspace_release(struct sp_merge_workspace *workspace)
     free(workspace->panels);
     sp_acts_release(&workspace->rows);
     free(workspace->sums);
-    free(workspace->bytes);
+    free(workspace->scratch.bytes);
     free(workspace->numbers);
     *workspace = (struct sp_merge_workspace){0};
 }

@@ -8,29 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix that the file has numbers for. */
-struct entry {
-    const char *name; /* borrowed from `text` */
-    char *text;       /* owned */
-    enum sp_part part;
-    const struct sp_pack_tensor *tensor;
-};
-
-struct sp_calibration_file {
-    struct sp_pack *pack; /* NULL: another file, which sp_calibration_name reads */
-    char *path;           /* of that; owned */
-    struct sp_importances importances;
-    struct entry *entries; /* by part and name */
-    size_t n_entries, cap_entries;
-    struct sp_sensitivities sensitivities;
-    struct sp_smoothing smoothing;
-    uint32_t *check; /* [n_check] owned */
-    size_t n_check;
-};
-
 static int compare_entries(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct sp_calibration_entry *x = a, *y = b;
 
     if (x->part != y->part) return x->part < y->part ? -1 : 1;
     return strcmp(x->name, y->name);
@@ -134,14 +114,13 @@ static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_p
     enum sp_status st;
 
     for (const char *at = t->name, *end; at; at = *end ? end + 1 : NULL) {
-        struct entry *e;
+        struct sp_calibration_entry *e;
         end = at + strcspn(at, ",");
         st = sp_grow(&f->entries, &f->cap_entries, f->n_entries + 1, sizeof *f->entries, err);
         if (st) return st;
         e = &f->entries[f->n_entries];
-        *e = (struct entry){.part = t->part, .tensor = t};
-        if ((st = sp_copy_text(&e->text, at, (size_t)(end - at), err))) return st;
-        e->name = e->text;
+        *e = (struct sp_calibration_entry){.part = t->part, .tensor = t};
+        if ((st = sp_copy_text(&e->name, at, (size_t)(end - at), err))) return st;
         f->n_entries++;
     }
     return SP_OK;
@@ -163,65 +142,45 @@ static enum sp_status sort_names(struct sp_calibration_file *f, struct sp_err *e
     return SP_OK;
 }
 
-enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char *path,
+enum sp_status sp_calibration_take(struct sp_calibration_file *out, struct sp_pack *pack,
                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    out->pack = pack;
+    if ((st = read_record(out, err))) return st;
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        if ((st = check_numbers(pack, i, err))) return st;
+        if ((st = add_names(out, sp_pack_tensor(pack, i), err))) return st;
+    }
+    return sort_names(out, err);
+}
+
+enum sp_status sp_calibration_open(struct sp_calibration_file *out, const char *path,
+                                   const struct sp_source *target, struct sp_err *err)
 {
     struct sp_pack *pack = NULL;
     enum sp_status st;
-    bool is_pack;
+    bool is_pack, is_one;
 
     if ((st = sp_pack_recognize(&is_pack, path, err))) return st;
-    if (!is_pack) {
-        if ((st = sp_new(out, 1, sizeof **out, err))) return st;
-        return sp_copy_text(&(*out)->path, path, strlen(path), err);
+    if (is_pack) {
+        st = sp_pack_open(&pack, path, err);
+        return st ? st : sp_calibration_take(out, pack, err);
     }
-    st = sp_pack_open(&pack, path, err);
-    return st ? st : sp_calibration_take(out, pack, err);
+    if (target == NULL) return SP_OK;
+    if ((st = sp_copy_text(&out->path, path, strlen(path), err))) return st;
+    if ((st = sp_importances_read(&out->importances, &is_one, path, target, err))) return st;
+    if (!is_one) return fail_other(path, err);
+    for (size_t i = 0; i < out->importances.n; i++)
+        if ((st = add_names(out, &out->importances.tensors[i], err))) return st;
+    return sort_names(out, err);
 }
 
-enum sp_status sp_calibration_take(struct sp_calibration_file **out, struct sp_pack *pack,
-                                   struct sp_err *err)
+void sp_calibration_release(struct sp_calibration_file *file)
 {
-    enum sp_status st;
-    struct sp_calibration_file *f = NULL;
-
-    if ((st = sp_new(&f, 1, sizeof *f, err))) {
-        sp_pack_close(pack);
-        return st;
-    }
-    f->pack = pack;
-    if ((st = read_record(f, err))) goto done;
-    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
-        if ((st = check_numbers(pack, i, err))) goto done;
-        if ((st = add_names(f, sp_pack_tensor(pack, i), err))) goto done;
-    }
-    if ((st = sort_names(f, err))) goto done;
-    *out = f;
-    f = NULL;
-done:
-    sp_calibration_close(f);
-    return st;
-}
-
-enum sp_status sp_calibration_name(struct sp_calibration_file *file, const struct sp_source *target,
-                                   struct sp_err *err)
-{
-    enum sp_status st;
-    bool is_one;
-
-    if (file->pack) return SP_OK;
-    if ((st = sp_importances_read(&file->importances, &is_one, file->path, target, err))) return st;
-    if (!is_one) return fail_other(file->path, err);
-    for (size_t i = 0; i < file->importances.n; i++)
-        if ((st = add_names(file, &file->importances.tensors[i], err))) return st;
-    return sort_names(file, err);
-}
-
-void sp_calibration_close(struct sp_calibration_file *file)
-{
-    if (file == NULL) return;
     for (size_t i = 0; i < file->n_entries; i++)
-        free(file->entries[i].text);
+        free(file->entries[i].name);
     free(file->entries);
     sp_sensitivities_release(&file->sensitivities);
     sp_smoothing_release(&file->smoothing);
@@ -229,25 +188,6 @@ void sp_calibration_close(struct sp_calibration_file *file)
     free(file->path);
     sp_importances_release(&file->importances);
     sp_pack_close(file->pack);
-    free(file);
-}
-
-static const struct sp_calibration_file nothing = {0};
-
-const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file)
-{
-    return file ? &file->sensitivities : &nothing.sensitivities;
-}
-
-const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, size_t *n)
-{
-    *n = file->n_check;
-    return file->check;
-}
-
-const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file)
-{
-    return file ? &file->smoothing : &nothing.smoothing;
 }
 
 /* Whether a tensor of the file has the numbers for a matrix, or for each matrix of a stack. */
@@ -266,7 +206,7 @@ static enum sp_status check_source(const struct sp_calibration_file *f,
     const char *model = part == SP_PART_DRAFT ? "draft" : "model";
 
     for (size_t i = 0; i < f->n_entries; i++) {
-        const struct entry *e = &f->entries[i];
+        const struct sp_calibration_entry *e = &f->entries[i];
         const struct sp_tensor_spec *spec = sp_specs_find(&source->specs, e->name);
         if (e->part != part) continue;
         if (spec == NULL || !sp_role_is_matrix(spec->role)) {
@@ -282,10 +222,10 @@ static enum sp_status check_source(const struct sp_calibration_file *f,
 }
 
 /* The entry of a matrix of a part; NULL: there is none. */
-static const struct entry *find_entry(const struct sp_calibration_file *file, enum sp_part part,
-                                      const char *name)
+static const struct sp_calibration_entry *find_entry(const struct sp_calibration_file *file,
+                                                     enum sp_part part, const char *name)
 {
-    struct entry key = {.name = name, .part = part};
+    struct sp_calibration_entry key = {.name = (char *)(uintptr_t)name, .part = part};
 
     if (file->n_entries == 0) return NULL;
     return bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
@@ -330,7 +270,7 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
     if ((st = check_source(file, source, part, err))) return st;
     for (size_t i = 0; i < plan->n_items; i++) {
         struct sp_plan_item *item = &plan->items[i];
-        const struct entry *e;
+        const struct sp_calibration_entry *e;
         if (item->part != part || !is_rounded(item)) continue;
         e = find_entry(file, part, item->spec->name);
         *n_used += e != NULL;

@@ -11,49 +11,6 @@
 #include "format/weights/sensitivity.h"
 #include "format/weights/smoothing.h"
 
-struct sp_calibration_file; /* opaque */
-
-SP_MUST_CHECK enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char *path,
-                                                 struct sp_err *err);
-/* Opens the calibration in a packed file that is open already; the file is closed with the
- * calibration, or on failure. */
-SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file **out,
-                                                 struct sp_pack *pack, struct sp_err *err);
-/* Reads a file that is not packed: an importance matrix. To be called once, before all below. */
-SP_MUST_CHECK enum sp_status sp_calibration_name(struct sp_calibration_file *file,
-                                                 const struct sp_source *target,
-                                                 struct sp_err *err);
-void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
-
-/* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured, or
- * without a file (NULL). */
-const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file);
-
-/* Tokens of the calibration's texts, on which a choice of types can be checked; borrowed; *n is 0
- * in a file that has none. */
-const uint32_t *sp_calibration_check(const struct sp_calibration_file *file, size_t *n);
-
-/* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it, or
- * without one (NULL). */
-const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file);
-
-/* True if the file has statistics of a matrix of a part. */
-bool sp_calibration_names(const struct sp_calibration_file *file, enum sp_part part,
-                          const char *matrix);
-/* True if the file has statistics of a part. */
-bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part);
-
-/* Sets the weights of each plan item of a part that becomes q2 to q6, borrowed from the file.
- * Returns SP_E_INPUT if the file names a matrix of this part that `source` does not have, or that
- * has another width; a draft of which nothing becomes q2 to q6 may be another one. *n_used and
- * *n_without count the part's matrices that become q2 to q6 with and without calibration; an
- * embedding that is not the output matrix needs none. */
-SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_file *file,
-                                                  struct sp_plan *plan,
-                                                  const struct sp_source *source, enum sp_part part,
-                                                  size_t *n_used, size_t *n_without,
-                                                  struct sp_err *err);
-
 /* ---- importance matrices (importance.c) ----
  *
  * llama.cpp's importance matrices: for each matrix that it multiplies, the sum of squares of every
@@ -75,5 +32,54 @@ SP_MUST_CHECK enum sp_status sp_importances_read(struct sp_importances *out, boo
                                                  const char *path, const struct sp_source *source,
                                                  struct sp_err *err);
 void sp_importances_release(struct sp_importances *all);
+
+/* ---- calibration files ---- */
+
+/* A matrix that a file has numbers for. */
+struct sp_calibration_entry {
+    char *name; /* owned */
+    enum sp_part part;
+    const struct sp_pack_tensor *tensor;
+};
+
+/* Valid when zeroed: none. */
+struct sp_calibration_file {
+    struct sp_sensitivities sensitivities; /* measured, of the target's groups; n 0: none */
+    struct sp_smoothing smoothing;         /* how the target's norms are smoothed; n 0: not */
+    uint32_t *check; /* [n_check] tokens of the texts, on which a choice can be checked; owned */
+    size_t n_check;
+    struct sp_pack *pack; /* owned; NULL: an importance matrix */
+    char *path;           /* of that; owned */
+    struct sp_importances importances;
+    struct sp_calibration_entry *entries; /* by part and name; owned */
+    size_t n_entries, cap_entries;
+};
+
+/* Opens a file. An importance matrix is read for `target`, or if that is NULL, not at all. *out is
+ * released by the caller, on failure too. */
+SP_MUST_CHECK enum sp_status sp_calibration_open(struct sp_calibration_file *out, const char *path,
+                                                 const struct sp_source *target,
+                                                 struct sp_err *err);
+/* Opens the calibration in a packed file that is open already and is closed with it. */
+SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file *out,
+                                                 struct sp_pack *pack, struct sp_err *err);
+void sp_calibration_release(struct sp_calibration_file *file);
+
+/* True if the file has statistics of a matrix of a part. */
+bool sp_calibration_names(const struct sp_calibration_file *file, enum sp_part part,
+                          const char *matrix);
+/* True if the file has statistics of a part. */
+bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part);
+
+/* Sets the weights of each plan item of a part that becomes q2 to q6, borrowed from the file.
+ * Returns SP_E_INPUT if the file names a matrix of this part that `source` does not have, or that
+ * has another width; a draft of which nothing becomes q2 to q6 may be another one. *n_used and
+ * *n_without count the part's matrices that become q2 to q6 with and without calibration; an
+ * embedding that is not the output matrix needs none. */
+SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_file *file,
+                                                  struct sp_plan *plan,
+                                                  const struct sp_source *source, enum sp_part part,
+                                                  size_t *n_used, size_t *n_without,
+                                                  struct sp_err *err);
 
 #endif

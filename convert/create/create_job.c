@@ -1,8 +1,5 @@
 #include "convert/create/create_job.h"
 
-#include "convert/create/plan.h"
-#include "convert/create/write.h"
-#include "convert/source/source.h"
 #include "convert/source/token_tables.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
@@ -13,33 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_create_open_source(struct sp_source *out, const char *path, enum sp_part part,
-                                     char **warnings, struct sp_err *err)
-{
-    enum sp_status st = sp_source_open(out, path, part, warnings, err);
-
-    if (st || !(st = sp_source_share_head(out, warnings, err))) return st;
-    sp_source_release(out);
-    return st;
-}
-
 void sp_create_job_release(struct sp_create_job *job)
 {
-    sp_made_plan_release(&job->made);
+    sp_plan_release(&job->plan);
+    sp_calibration_release(&job->calibration);
+    sp_strbuf_release(&job->smoothing);
     sp_source_release(&job->target);
     sp_source_release(&job->draft);
     sp_named_source_release(&job->named);
+    sp_modelfile_release(&job->file);
     free(job->records.at);
     free(job->warnings);
 }
 
-/* Passes on the warnings collected so far, line by line. */
-static void report_warnings(struct sp_create_job *job)
+void sp_create_job_tell(struct sp_create_job *job)
 {
+    const struct sp_create_callbacks *callbacks = &job->options->callbacks;
+
     for (char *line = job->warnings; line && *line;) {
         char *end = strchr(line, '\n');
         if (end) *end = 0;
-        if (job->callbacks->note) job->callbacks->note(job->callbacks->context, line);
+        if (callbacks->note) callbacks->note(callbacks->context, line);
         line = end ? end + 1 : NULL;
     }
     free(job->warnings);
@@ -116,15 +107,13 @@ static enum sp_status check_pair(struct sp_create_job *job, struct sp_err *err)
 
 static enum sp_status show_plan(const struct sp_create_job *job, struct sp_err *err)
 {
-    const struct sp_create_callbacks *c = job->callbacks;
+    const struct sp_create_callbacks *c = &job->options->callbacks;
     char *tensors = NULL, *groups = NULL;
     enum sp_status st;
 
     if (c->plan == NULL) return SP_OK;
-    st = sp_plan_print(&tensors, &job->made.plan, err);
-    if (!st)
-        st = sp_plan_groups_print(&groups, &job->made.plan,
-                                  sp_calibration_sensitivities(job->made.calibration), err);
+    st = sp_plan_print(&tensors, &job->plan, err);
+    if (!st) st = sp_plan_groups_print(&groups, &job->plan, &job->calibration.sensitivities, err);
     if (!st) {
         c->plan(c->context, tensors);
         c->plan(c->context, "");
@@ -145,7 +134,7 @@ static unsigned bits_of(enum sp_dtype type)
 /* Adds a matrix of the target to those that cannot be stored in blocks, or that keep more bits than
  * the requested type has, although the user chose no other type for it. */
 static void count_kept(struct sp_create_report *report, const struct sp_plan_item *item,
-                       const struct sp_policy_request *request)
+                       const struct sp_create_options *options)
 {
     const enum sp_role role = item->spec->role;
     const bool is_table = role == SP_ROLE_EMBEDDING || role == SP_ROLE_HEAD;
@@ -158,10 +147,10 @@ static void count_kept(struct sp_create_report *report, const struct sp_plan_ite
         report->kept_widths.type = item->to;
         report->kept_widths.size += item->size;
     }
-    if (request->type == SP_DTYPE_NONE || strchr(item->rule, '=')) return; /* by a rule */
-    if (is_table ? request->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
+    if (options->target_type == SP_DTYPE_NONE || strchr(item->rule, '=')) return; /* by a rule */
+    if (is_table ? options->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
     if (item->layout != SP_PANEL || !sp_dtype_is_block(item->to)) return;
-    if (bits_of(item->to) <= bits_of(request->type)) return;
+    if (bits_of(item->to) <= bits_of(options->target_type)) return;
     kept->type = item->to;
     kept->size += item->size;
 }
@@ -169,38 +158,27 @@ static void count_kept(struct sp_create_report *report, const struct sp_plan_ite
 static enum sp_status make_report(struct sp_create_report *out, const struct sp_create_job *job,
                                   struct sp_err *err)
 {
+    const struct sp_sensitivities *measured = &job->calibration.sensitivities;
     struct sp_create_report report = {
-        .target_type = job->inputs.target_request.type,
+        .target_type = job->options->target_type,
         .embeds = sp_source_has_text(&job->target, SP_SECTION_POOLING),
-        .uniform = job->made.uniform,
-        .check = job->inputs.budget.check,
+        .uniform = job->uniform,
+        .check = job->options->budget.check,
     };
-    const struct sp_sensitivities *measured = sp_calibration_sensitivities(job->made.calibration);
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < job->made.plan.n_items; i++) {
-        const struct sp_plan_item *item = &job->made.plan.items[i];
+    for (size_t i = 0; i < job->plan.n_items; i++) {
+        const struct sp_plan_item *item = &job->plan.items[i];
         report.n_tensors[item->part]++;
         report.n_weights[item->part] += sp_spec_elements(item->spec);
         report.source_size[item->part] += item->source_size;
         report.size[item->part] += item->size;
-        count_kept(&report, item, &job->inputs.target_request);
+        count_kept(&report, item, job->options);
     }
-    if (measured->n)
-        st = sp_plan_groups_predict(&report.predicted_kl, &job->made.plan, measured, err);
+    if (measured->n) st = sp_plan_groups_predict(&report.predicted_kl, &job->plan, measured, err);
     if (isnan(report.predicted_kl)) report.predicted_kl = 0;
     *out = report;
     return st;
-}
-
-static enum sp_status make_plan(struct sp_create_job *job, struct sp_err *err)
-{
-    struct sp_plan_inputs *inputs = &job->inputs;
-
-    inputs->target = &job->target;
-    inputs->draft = job->has_draft ? &job->draft : NULL;
-    inputs->records = job->records;
-    return sp_plan_make(&job->made, inputs, &job->warnings, err);
 }
 
 enum sp_status sp_create_job_check(struct sp_create_job *job, struct sp_err *err)
@@ -211,30 +189,20 @@ enum sp_status sp_create_job_check(struct sp_create_job *job, struct sp_err *err
     if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
-    report_warnings(job);
+    sp_create_job_tell(job);
     return SP_OK;
-}
-
-static enum sp_status write(uint64_t *size, const struct sp_create_job *job,
-                            const struct sp_pack_input *input, struct sp_err *err)
-{
-    if (job->only_read) return sp_pack_input_read(input, job->n_threads, job->callbacks, err);
-    if (job->outline) return sp_pack_input_measure(size, input, job->output, err);
-    return sp_pack_input_write(input, job->output, job->force, job->n_threads, job->callbacks, size,
-                               err);
 }
 
 /* True if the output would be its source again. */
 static bool is_unchanged(const struct sp_create_job *job)
 {
-    const struct sp_budget *budget = &job->inputs.budget;
-    const struct sp_plan *plan = &job->made.plan;
+    const struct sp_create_options *o = job->options;
     size_t i = 0;
 
-    if (!job->in_place || job->draft_choice || budget->size || budget->bits > 0) return false;
-    while (i < plan->n_items && plan->items[i].bytes)
+    if (!job->in_place || o->draft_choice || o->budget.size || o->budget.bits > 0) return false;
+    while (i < job->plan.n_items && job->plan.items[i].bytes)
         i++;
-    return i == plan->n_items && job->made.smoothing.len == 0;
+    return i == job->plan.n_items && job->smoothing.len == 0;
 }
 
 enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_report *report,
@@ -244,28 +212,18 @@ enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_rep
     struct sp_create_report done;
 
     if ((st = sp_create_job_check(job, err))) return st;
-    if ((st = make_plan(job, err))) return st;
-    report_warnings(job);
+    if ((st = sp_create_job_plan(job, err))) return st;
+    sp_create_job_tell(job);
     if ((st = make_report(&done, job, err))) return st;
-    if (job->dry_run) {
+    job->predicted_kl = done.predicted_kl;
+    if (job->options->dry_run) {
         st = show_plan(job, err);
     } else if (is_unchanged(job)) {
         st = sp_warn(&job->warnings, err, "%s has these types already and stays as it is",
                      job->output);
-        report_warnings(job);
+        sp_create_job_tell(job);
     } else {
-        struct sp_pack_input input = {
-            .target = &job->target,
-            .draft = job->has_draft ? &job->draft : NULL,
-            .records = job->records,
-            .smoothing = {job->made.smoothing.at, job->made.smoothing.len},
-            .budget = job->inputs.budget,
-            .draft_choice = job->draft_choice,
-            .predicted_kl = done.predicted_kl,
-            .plan = job->made.plan, /* still owned by the job */
-        };
-
-        st = write(&done.file_size, job, &input, err);
+        st = sp_create_job_write(&done.file_size, job, err);
     }
     if (!st && report) *report = done;
     return st;

@@ -5,10 +5,11 @@
 #include "convert/create/calibration.h"
 #include "convert/create/create.h"
 #include "convert/create/plan.h"
-#include "convert/create/type_rules.h"
-#include "convert/create/write.h"
 #include "format/config/config.h"
+#include "format/modelfile/modelfile.h"
 #include "format/weights/sensitivity.h"
+#include "format/packfile.h"
+#include "format/packfile_write.h"
 
 /* Checks that a draft can serve a target.
  *
@@ -75,49 +76,24 @@ SP_MUST_CHECK enum sp_status sp_budget_choose(struct sp_plan_choice *choices, bo
                                               const struct sp_budget_request *request,
                                               struct sp_err *err);
 
-/* From opened sources and the user's options to the plan of both parts: types as requested, rules
- * for single tensors, types that fit a budget of bytes, calibration. */
-
-struct sp_plan_inputs {
-    const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
-    struct sp_text records;                 /* of the Modelfile; borrowed; they count for `size` */
-    struct sp_policy_request target_request, draft_request;
-    struct sp_type_rules rules; /* borrowed */
-    struct sp_budget budget;
-    bool allow_lossy;
-    const char *calibration_path; /* NULL: none */
-};
-
-/* Valid when zeroed. The plan borrows from the sources, the rules and the calibration. */
-struct sp_made_plan {
-    struct sp_plan plan;
-    struct sp_calibration_file *calibration; /* NULL: none */
-    struct sp_strbuf smoothing;              /* text of the section; owned; empty: none */
-    enum sp_dtype uniform;                   /* of struct sp_create_report */
-};
-
-/* Notes for the user are added to *warnings, a line each. *out is released by the caller, on
- * failure too. */
-SP_MUST_CHECK enum sp_status sp_plan_make(struct sp_made_plan *out,
-                                          const struct sp_plan_inputs *inputs, char **warnings,
-                                          struct sp_err *err);
-void sp_made_plan_release(struct sp_made_plan *made);
-
-/* Valid when zeroed. sp_create_job_release frees what is owned. */
+/* The work of a command from its options to its output. Valid when zeroed but for the options, and
+ * released by sp_create_job_release. */
 struct sp_create_job {
-    struct sp_source target, draft; /* owned */
-    struct sp_named_source named;   /* what the value of FROM stands for; owned */
+    const struct sp_create_options *options; /* borrowed */
+    const char *output;                      /* borrowed */
+    bool in_place;                           /* the output is the source */
+    struct sp_modelfile file;                /* owned; none: the options name the sources */
+    struct sp_source target, draft;          /* owned */
+    struct sp_named_source named;            /* what the value of FROM stands for; owned */
     bool has_draft;
-    struct sp_plan_inputs inputs; /* the user's options; the job sets sources and records */
-    struct sp_text records;       /* the Modelfile's; owned */
-    struct sp_made_plan made;     /* owned */
-    char *warnings;               /* sentences for the user, a line each; owned; NULL: none */
-    const char *output;           /* borrowed */
-    const char *draft_choice;     /* of struct sp_create_options; borrowed; NULL: none */
-    bool force, dry_run, only_read, outline;     /* of struct sp_create_options */
-    bool in_place;                               /* the output is the source */
-    unsigned n_threads;                          /* 0: as many as there are */
-    const struct sp_create_callbacks *callbacks; /* borrowed */
+    struct sp_text records; /* the Modelfile's; owned */
+    char *warnings;         /* sentences for the user, a line each; owned; NULL: none */
+    /* What sp_create_job_plan makes; the plan borrows from all else. */
+    struct sp_plan plan;                    /* owned */
+    struct sp_calibration_file calibration; /* owned */
+    struct sp_strbuf smoothing;             /* text of the section; owned; empty: none */
+    enum sp_dtype uniform;                  /* of struct sp_create_report */
+    double predicted_kl;                    /* of types chosen for a budget; 0: unknown */
 };
 
 /* Opens the model `from` of the options with its built-in head, or both parts of a packed file, and
@@ -129,15 +105,55 @@ SP_MUST_CHECK enum sp_status sp_create_job_open(struct sp_create_job *job,
 /* Checks that the sources fit each other, and passes on the warnings. */
 SP_MUST_CHECK enum sp_status sp_create_job_check(struct sp_create_job *job, struct sp_err *err);
 
+/* Passes on the warnings collected so far, line by line. */
+void sp_create_job_tell(struct sp_create_job *job);
+
+/* From opened sources and the user's options to the plan of both parts: types as requested, rules
+ * for single tensors, types that fit a budget of bytes, calibration (make_plan.c). Notes for the
+ * user are added to the warnings. */
+SP_MUST_CHECK enum sp_status sp_create_job_plan(struct sp_create_job *job, struct sp_err *err);
+
+/* *most = bytes of the file that would be written, or a few more. No weight is read. `outline`, if
+ * it is not NULL: where the file's outline is written (format/packfile_write.h). */
+SP_MUST_CHECK enum sp_status sp_create_job_measure(uint64_t *most, const struct sp_create_job *job,
+                                                   const char *outline, struct sp_err *err);
+
+/* Writes the packed file, or its outline; or reads and converts every weight and writes nothing.
+ * *file_size = its bytes. */
+SP_MUST_CHECK enum sp_status
+sp_create_job_write(uint64_t *file_size, const struct sp_create_job *job, struct sp_err *err);
+
 /* Checks the sources, plans, and writes the output, or shows the plan. *report may be NULL; it is
  * filled on success. */
 SP_MUST_CHECK enum sp_status sp_create_job_run(struct sp_create_job *job,
                                                struct sp_create_report *report, struct sp_err *err);
 void sp_create_job_release(struct sp_create_job *job);
 
-/* Opens a source with the tables that its head shares. On failure *out is zeroed. */
-SP_MUST_CHECK enum sp_status sp_create_open_source(struct sp_source *out, const char *path,
-                                                   enum sp_part part, char **warnings,
+/* ---- pairing records (pairing_record.c) ----
+ *
+ * The pairing record of a packed file: the kind of the draft, how the draft is driven, and the
+ * digests of the target and the draft that belong together. The record is a JSON section, defined
+ * in spectool-pack(5). */
+
+/* Prints the record for a draft and the digests of the two parts. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_print(struct sp_text *text,
+                                                     const struct sp_config *draft,
+                                                     uint64_t target_digest, uint64_t draft_digest,
+                                                     struct sp_err *err);
+
+/* Writes the record as a section of a file. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_put(struct sp_pack_writer *w,
+                                                   const struct sp_config *draft,
+                                                   uint64_t target_digest, uint64_t draft_digest,
                                                    struct sp_err *err);
+/* The same with the digests of the tensors that were written. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_write(struct sp_pack_writer *w,
+                                                     const struct sp_config *draft,
+                                                     struct sp_err *err);
+
+/* Checks that a file's pairing record names the parts that are in it. SP_OK if there is neither a
+ * draft nor a record; SP_E_INPUT if there is only one of them or a digest differs. */
+SP_MUST_CHECK enum sp_status sp_pairing_record_check(const struct sp_pack *pack,
+                                                     struct sp_err *err);
 
 #endif

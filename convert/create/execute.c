@@ -9,7 +9,7 @@
  *
  * Mapped pages of a packed source count as memory, so those of a written chunk are released. The
  * thread that writes checks the digests of a packed source. */
-#include "convert/create/write.h"
+#include "convert/create/plan.h"
 
 #include "convert/source/source_read.h"
 #include "format/base/file.h"
@@ -76,8 +76,7 @@ struct executor {
     unsigned n_workers;
     struct sp_encoder encoder;
     size_t chunk_elements;
-    int (*progress)(void *context, uint64_t done, uint64_t total);
-    void *context;
+    const struct sp_create_callbacks *callbacks;
     uint64_t total;            /* bytes of sources */
     struct sp_hash *read_hash; /* of the input in a packed source, for the thread that writes */
 
@@ -190,23 +189,16 @@ static bool next_chunk(struct executor *x, struct chunk *c)
     return true;
 }
 
-static enum sp_status grow_scratch(struct worker *w, const struct sp_plan_item *item,
-                                   struct sp_err *err)
-{
-    enum sp_status st;
-    size_t need;
-
-    if ((st = sp_source_scratch(&need, item->source, item->spec, err))) return st;
-    if (need <= w->scratch.size) return SP_OK;
-    sp_scratch_release(&w->scratch);
-    return sp_scratch_open(&w->scratch, need, err);
-}
-
 static void smooth(float *x, size_t n, const struct sp_plan_item *item)
 {
     if (item->exponents == NULL) return;
     sp_smoothing_apply(x, n, item->spec->role, &item->source->config, item->exponents,
                        (size_t)sp_spec_cols(item->spec), false);
+}
+
+static enum sp_status fail_columns(size_t cols, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
 }
 
 /* *factors = those with which a matrix of the item is encoded, NULL if it is not calibrated. */
@@ -219,8 +211,7 @@ static enum sp_status find_factors(const float **factors, struct worker *w,
 
     *factors = NULL;
     if (!sp_gptq_is_weighed(item->weights)) return SP_OK;
-    if (!sp_gptq_size(&n, cols))
-        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+    if (!sp_gptq_size(&n, cols)) return fail_columns(cols, err);
     if ((st = sp_reserve(&w->factors, &w->factors_cap, n, sizeof *w->factors, err))) return st;
     *factors = w->factors;
     if (item->weights.factors) matrix = 0;
@@ -287,10 +278,9 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
 
     if (!sp_panel_size(&panel_size, c->item->to, cols) ||
         !sp_mul(&c->size, panel_size, (size_t)c->n_panels) || !sp_mul(&panel, cols, SP_PANEL_ROWS))
-        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+        return fail_columns(cols, err);
     most = panel < RUN_ELEMENTS ? RUN_ELEMENTS / panel : 1;
-    if (!sp_mul(&n, (size_t)most, panel))
-        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+    if (!sp_mul(&n, (size_t)most, panel)) return fail_columns(cols, err);
     if ((st = sp_reserve(&c->out, &c->out_cap, c->size, 1, err))) return st;
     if ((st = sp_reserve(&w->floats, &w->cap, n, sizeof *w->floats, err))) return st;
     if (sp_gptq_is_weighed(c->item->weights) &&
@@ -330,13 +320,9 @@ static void blame_damage(struct chunk *c)
 
 static void convert(struct chunk *c, struct worker *w)
 {
-    enum sp_status st;
-
     c->err = (struct sp_err){0};
     if (c->item->bytes) return;
-    st = grow_scratch(w, c->item, &c->err);
-    if (!st) st = is_matrix(c->item) ? convert_panels(c, w, &c->err) : convert_plain(c, w, &c->err);
-    if (st) {
+    if ((is_matrix(c->item) ? convert_panels : convert_plain)(c, w, &c->err)) {
         sp_context(&c->err, "%s: tensor %s", c->item->source->path, c->item->spec->name);
         blame_damage(c);
     }
@@ -409,9 +395,9 @@ static void report(struct executor *x)
     uint64_t done = x->done;
     int cancelled;
 
-    if (x->progress == NULL) return;
+    if (x->callbacks->progress == NULL) return;
     pthread_mutex_unlock(&x->lock);
-    cancelled = x->progress(x->context, done, x->total);
+    cancelled = x->callbacks->progress(x->callbacks->context, done, x->total);
     pthread_mutex_lock(&x->lock);
     if (cancelled) sp_fail(&x->err, SP_E_CANCELLED, "interrupted");
 }
@@ -452,8 +438,7 @@ static enum sp_status open_executor(struct executor *x, unsigned n_threads, stru
     sp_encoder_init(&x->encoder);
     for (unsigned i = 0; i < n_threads; i++) {
         x->workers[i].encoder = &x->encoder;
-        st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS * 4, err);
-        if (st) return st;
+        if ((st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS * 4, err))) return st;
     }
     return SP_OK;
 }
@@ -498,12 +483,11 @@ enum sp_status sp_plan_open_writer(struct sp_pack_writer **out, const struct sp_
 }
 
 enum sp_status sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer *writer,
-                               struct sp_pool *pool,
-                               int (*progress)(void *context, uint64_t done, uint64_t total),
-                               void *context, struct sp_err *err)
+                               struct sp_pool *pool, const struct sp_create_callbacks *callbacks,
+                               struct sp_err *err)
 {
     enum sp_status st;
-    struct executor x = {.plan = plan, .writer = writer, .progress = progress, .context = context};
+    struct executor x = {.plan = plan, .writer = writer, .callbacks = callbacks};
 
     for (size_t i = 0; i < plan->n_items; i++)
         x.total += plan->items[i].source_size;

@@ -1,6 +1,6 @@
 #include "convert/create/calibration.h"
 
-#include "convert/gguf/gguf_names.h"
+#include "convert/gguf/gguf_model.h"
 #include "format/base/affix.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"

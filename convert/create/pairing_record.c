@@ -1,6 +1,6 @@
 /* The pairing record, written in one fixed form: keys in this order, no whitespace, so that equal
  * pairs give equal bytes. */
-#include "convert/create/pairing_record.h"
+#include "convert/create/create_job.h"
 
 #include "format/json/json_write.h"
 #include "format/pack_contents.h"

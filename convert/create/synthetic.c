@@ -4,8 +4,7 @@
  * a time. */
 #include "convert/create/synthetic.h"
 
-#include "convert/create/pairing_record.h"
-#include "convert/create/synthetic_shapes.h"
+#include "convert/create/create_job.h"
 #include "format/base/bytes.h"
 #include "format/family/config_parse.h"
 #include "format/family/config_settle.h"

@@ -1,7 +1,7 @@
 /* The shapes of published models as config.json texts without the members that do not matter here.
  * Lists of layer types are left out: the pattern of the family produces them for any number of
  * layers. */
-#include "convert/create/synthetic_shapes.h"
+#include "convert/create/synthetic.h"
 
 #include "format/base/mem.h"
 

@@ -1,8 +1,8 @@
-/* Texts are compressed before the first weight is read, so that what can be refused is refused
+/* Writes a packed file from sources and a plan: tensors, texts and pairing record, all or nothing.
+ * Texts are compressed before the first weight is read, so that what can be refused is refused
  * early; pairing record and receipts come last, for they need the digests of the tensors. */
-#include "convert/create/write.h"
+#include "convert/create/create_job.h"
 
-#include "convert/create/pairing_record.h"
 #include "format/base/warnings.h"
 #include "format/json/json_write.h"
 #include "format/pack_contents.h"
@@ -72,11 +72,11 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
 /* ---- receipts ---- */
 
 /* *out = the receipt of types that were chosen for a budget; none if there was no budget. */
-static enum sp_status print_types(struct sp_text *out, const struct sp_pack_input *input,
+static enum sp_status print_types(struct sp_text *out, const struct sp_create_job *job,
                                   uint64_t target_digest, struct sp_err *err)
 {
-    const struct sp_budget *b = &input->budget;
-    double predicted = b->check.uniform ? b->check.predicted_kl : input->predicted_kl;
+    const struct sp_budget *b = &job->options->budget;
+    double predicted = b->check.uniform ? b->check.predicted_kl : job->predicted_kl;
     struct sp_json_out text = {0};
 
     if (b->size == 0 && !(b->bits > 0)) return SP_OK;
@@ -126,11 +126,11 @@ static enum sp_status print_draft_choice(struct sp_text *out, const char *member
 
 /* The receipts of a packed source that are about the weights as they were written, and those of the
  * choices of types. */
-static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_pack_input *input,
-                                     const struct sp_create_callbacks *callbacks,
+static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_create_job *job,
                                      struct sp_err *err)
 {
-    const struct sp_pack *pack = input->target->pack;
+    const struct sp_pack *pack = job->target.pack;
+    const char *draft_choice = job->options->draft_choice;
     struct sp_part_digests digests = {0};
     struct sp_text added[2] = {{0}}, before = {0}, text = {0};
     size_t n_added = 0, n_dropped;
@@ -138,15 +138,14 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
 
     if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) return st;
-    if ((st = print_types(&added[0], input, digests.target, err))) return st;
+    if ((st = print_types(&added[0], job, digests.target, err))) return st;
     if (added[0].at) n_added++;
-    if (input->draft_choice)
-        st = print_draft_choice(&added[n_added++], input->draft_choice, &digests, err);
+    if (draft_choice) st = print_draft_choice(&added[n_added++], draft_choice, &digests, err);
     if (!st && pack)
         st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &before, err);
     if (!st) st = sp_receipts_join(&text, &n_dropped, &before, added, n_added, &digests, err);
     if (!st && text.at) st = write_text(w, SP_PART_FILE, SP_SECTION_RECEIPTS, &text, err);
-    if (!st) st = note_dropped(n_dropped, callbacks, err);
+    if (!st) st = note_dropped(n_dropped, &job->options->callbacks, err);
     free(added[0].at);
     free(added[1].at);
     free(before.at);
@@ -155,43 +154,33 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
 }
 
 /* How the target's matrices are smoothed: now, or already in its packed source. */
-static enum sp_status write_smoothing(struct sp_pack_writer *w, const struct sp_pack_input *input,
+static enum sp_status write_smoothing(struct sp_pack_writer *w, const struct sp_create_job *job,
                                       struct sp_err *err)
 {
-    const struct sp_source *target = input->target;
+    const struct sp_source *target = &job->target;
+    const struct sp_text smoothing = {job->smoothing.at, job->smoothing.len};
     const struct sp_pack_section *section = NULL;
 
-    if (input->smoothing.at)
-        return write_text(w, SP_PART_TARGET, SP_SECTION_SMOOTHING, &input->smoothing, err);
+    if (smoothing.at) return write_text(w, SP_PART_TARGET, SP_SECTION_SMOOTHING, &smoothing, err);
     if (target->pack)
         section = sp_pack_find_section(target->pack, target->part, SP_SECTION_SMOOTHING);
     return section ? sp_pack_writer_copy_section(w, SP_PART_TARGET, section, err) : SP_OK;
 }
 
 /* Records and texts of both parts. */
-static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_pack_input *input,
+static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_create_job *job,
                                      const struct sp_create_callbacks *callbacks,
                                      struct sp_err *err)
 {
-    enum sp_status st = write_text(w, SP_PART_FILE, SP_SECTION_MODELFILE, &input->records, err);
+    enum sp_status st = write_text(w, SP_PART_FILE, SP_SECTION_MODELFILE, &job->records, err);
 
-    if (!st) st = write_texts(w, input->target, SP_PART_TARGET, callbacks, err);
-    if (!st) st = write_smoothing(w, input, err);
-    if (!st && input->draft) st = write_texts(w, input->draft, SP_PART_DRAFT, callbacks, err);
+    if (!st) st = write_texts(w, &job->target, SP_PART_TARGET, callbacks, err);
+    if (!st) st = write_smoothing(w, job, err);
+    if (!st && job->has_draft) st = write_texts(w, &job->draft, SP_PART_DRAFT, callbacks, err);
     return st;
 }
 
-/* Bytes of the receipts that a packed source may leave to the file. */
-static uint64_t receipts_size(const struct sp_pack_input *input)
-{
-    const struct sp_pack *pack = input->target->pack;
-    const struct sp_pack_section *s =
-        pack ? sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS) : NULL;
-
-    return s ? s->size : 0;
-}
-
-enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input *input,
+enum sp_status sp_create_job_measure(uint64_t *most, const struct sp_create_job *job,
                                      const char *outline, struct sp_err *err)
 {
     static const struct sp_create_callbacks silent = {0};
@@ -199,51 +188,45 @@ enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input 
     enum { RECEIPT_SIZE = 256 }; /* more than one takes at its longest */
     enum { RECEIPTS = RECEIPT_SIZE + SP_PACK_SECTION_ENTRY + 2 * SP_PACK_ALIGN };
     static const uint64_t RANDOM = 0x9e3779b97f4a7c15;
+    const struct sp_pack *pack = job->target.pack;
+    const struct sp_pack_section *receipts =
+        pack ? sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS) : NULL;
     enum sp_status st;
     struct sp_pack_writer *w = NULL;
     uint64_t size = 0;
 
-    if ((st = sp_plan_open_writer(&w, &input->plan, NULL, false, err))) return st;
-    st = write_sections(w, input, &silent, err);
-    if (!st && input->draft)
-        st = sp_pairing_record_put(w, &input->draft->config, RANDOM, ~RANDOM, err);
+    if ((st = sp_plan_open_writer(&w, &job->plan, NULL, false, err))) return st;
+    st = write_sections(w, job, &silent, err);
+    if (!st && job->has_draft)
+        st = sp_pairing_record_put(w, &job->draft.config, RANDOM, ~RANDOM, err);
     if (!st) st = sp_pack_writer_measure(&size, w, err);
     if (!st && outline) st = sp_pack_writer_outline(w, outline, err);
-    if (!st) *most = size + DIGITS + RECEIPTS + receipts_size(input);
+    /* The receipts of a packed source may be left to the file. */
+    if (!st) *most = size + DIGITS + RECEIPTS + (receipts ? receipts->size : 0);
     sp_pack_writer_close(w);
     return st;
 }
 
-enum sp_status sp_pack_input_read(const struct sp_pack_input *input, unsigned n_threads,
-                                  const struct sp_create_callbacks *callbacks, struct sp_err *err)
+enum sp_status sp_create_job_write(uint64_t *file_size, const struct sp_create_job *job,
+                                   struct sp_err *err)
 {
-    struct sp_pool *pool = NULL;
-    enum sp_status st = sp_pool_open(&pool, n_threads, err);
-
-    if (!st) {
-        st =
-            sp_plan_execute(&input->plan, NULL, pool, callbacks->progress, callbacks->context, err);
-    }
-    sp_pool_close(pool);
-    return st;
-}
-
-enum sp_status sp_pack_input_write(const struct sp_pack_input *input, const char *path, bool force,
-                                   unsigned n_threads, const struct sp_create_callbacks *callbacks,
-                                   uint64_t *file_size, struct sp_err *err)
-{
+    const struct sp_create_options *o = job->options;
     enum sp_status st;
     struct sp_pool *pool = NULL;
     struct sp_pack_writer *w = NULL;
 
-    if ((st = sp_plan_open_writer(&w, &input->plan, path, force, err))) goto done;
-    if (input->target->pack) sp_pack_writer_copies(w, input->target->pack);
-    if ((st = write_sections(w, input, callbacks, err))) goto done;
-    if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
-    st = sp_plan_execute(&input->plan, w, pool, callbacks->progress, callbacks->context, err);
-    if (st) goto done;
-    if (input->draft && (st = sp_pairing_record_write(w, &input->draft->config, err))) goto done;
-    if ((st = write_receipts(w, input, callbacks, err))) goto done;
+    if (o->outline && !o->only_read) return sp_create_job_measure(file_size, job, job->output, err);
+    if (!o->only_read) {
+        bool force = o->force || job->in_place;
+        if ((st = sp_plan_open_writer(&w, &job->plan, job->output, force, err))) goto done;
+        if (job->target.pack) sp_pack_writer_copies(w, job->target.pack);
+        if ((st = write_sections(w, job, &o->callbacks, err))) goto done;
+    }
+    if ((st = sp_pool_open(&pool, o->n_threads, err))) goto done;
+    st = sp_plan_execute(&job->plan, w, pool, &o->callbacks, err);
+    if (st || o->only_read) goto done;
+    if (job->has_draft && (st = sp_pairing_record_write(w, &job->draft.config, err))) goto done;
+    if ((st = write_receipts(w, job, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);
 done:
     sp_pool_close(pool);

@@ -7,6 +7,7 @@
 #include "format/family/config_publish.h"
 #include "format/base/file.h"
 #include "format/base/atomic_folder.h"
+#include "format/base/warnings.h"
 #include "format/pack_contents.h"
 #include "format/safetensors_write.h"
 
@@ -27,7 +28,8 @@ struct checkpoint {
 };
 
 struct job {
-    struct sp_create_job sources;     /* which nothing is created from */
+    struct sp_create_options create;
+    struct sp_create_job sources;     /* of `create`; nothing is created from them */
     struct checkpoint checkpoints[2]; /* target, draft */
     struct sp_text modelfile;
     const struct sp_export_options *options;
@@ -43,13 +45,6 @@ static void release_job(struct job *job)
     free(job->modelfile.at);
 }
 
-static void note(const struct job *job, const char *sentence)
-{
-    const struct sp_create_callbacks *callbacks = &job->options->callbacks;
-
-    if (callbacks->note) callbacks->note(callbacks->context, sentence);
-}
-
 static bool is_built_in(const struct job *job)
 {
     return job->sources.has_draft && job->sources.draft.config.draft.kind == SP_DRAFT_MTP;
@@ -60,13 +55,11 @@ static bool is_built_in(const struct job *job)
 static enum sp_status open_sources(struct job *job, struct sp_err *err)
 {
     const struct sp_export_options *o = job->options;
-    const struct sp_create_options create = {
-        .from = o->input,
-        .stores = o->stores,
-        .callbacks = {.context = o->callbacks.context, .note = o->callbacks.note}};
     enum sp_status st;
 
-    if ((st = sp_create_job_open(&job->sources, &create, err))) return st;
+    job->create = (struct sp_create_options){
+        .from = o->input, .stores = o->stores, .callbacks = o->callbacks};
+    if ((st = sp_create_job_open(&job->sources, &job->create, err))) return st;
     if (job->sources.target.pack) return SP_OK; /* it was checked when it was packed */
     return sp_create_job_check(&job->sources, err);
 }
@@ -102,31 +95,33 @@ static enum sp_status plan_checkpoint(struct job *job, struct checkpoint *c,
 }
 
 /* The differences between the exported files and those that were packed. */
-static void tell(const struct job *job, const struct checkpoint *c, bool text_only)
+static enum sp_status tell(struct job *job, const struct checkpoint *c, bool text_only,
+                           struct sp_err *err)
 {
+    char **warnings = &job->sources.warnings;
     const char *part = sp_part_name(c->source->part);
-    char sentence[256];
+    enum sp_status st = SP_OK;
 
     if (text_only) {
-        snprintf(sentence, sizeof sentence,
-                 "%s: config.json is that of the language model only, because a packed file has no "
-                 "other part of a multimodal checkpoint",
-                 part);
-        note(job, sentence);
+        st = sp_warn(warnings, err,
+                     "%s: config.json is that of the language model only, because a packed file "
+                     "has no other part of a multimodal checkpoint",
+                     part);
     }
-    if (c->source->config.n_mtp_layers && c->source->config.draft.kind == SP_DRAFT_NONE &&
+    if (!st && c->source->config.n_mtp_layers && c->source->config.draft.kind == SP_DRAFT_NONE &&
         !(c->source == &job->sources.target && is_built_in(job))) {
-        snprintf(sentence, sizeof sentence,
-                 "%s: the prediction head that config.json states is not in the packed file", part);
-        note(job, sentence);
+        st = sp_warn(warnings, err,
+                     "%s: the prediction head that config.json states is not in the packed file",
+                     part);
     }
-    if (c->n_lossy) {
-        snprintf(sentence, sizeof sentence,
-                 "%s: %zu tensors are stored quantized, and their values are rounded to %s; f32 "
-                 "keeps them exactly",
-                 part, c->n_lossy, sp_dtype_info(c->type)->name);
-        note(job, sentence);
+    if (!st && c->n_lossy) {
+        st = sp_warn(warnings, err,
+                     "%s: %zu tensors are stored quantized, and their values are rounded to %s; "
+                     "f32 keeps them exactly",
+                     part, c->n_lossy, sp_dtype_info(c->type)->name);
     }
+    sp_create_job_tell(&job->sources);
+    return st;
 }
 
 static enum sp_status publish_config(struct job *job, struct checkpoint *c, struct sp_err *err)
@@ -140,8 +135,7 @@ static enum sp_status publish_config(struct job *job, struct checkpoint *c, stru
         sp_context(err, "%s: %s config.json", s->path, sp_part_name(s->part));
         return st;
     }
-    tell(job, c, text_only);
-    return SP_OK;
+    return tell(job, c, text_only, err);
 }
 
 static enum sp_status print_modelfile(struct job *job, struct sp_err *err)
@@ -239,7 +233,7 @@ static enum sp_status write_all(const struct job *job, const struct sp_atomic_fo
                                 struct sp_err *err)
 {
     const struct sp_export_options *o = job->options;
-    struct sp_export_progress progress = {o->callbacks.progress, o->callbacks.context, 0,
+    struct sp_export_progress progress = {&o->callbacks, 0,
                                           job->checkpoints[0].size + job->checkpoints[1].size};
     struct sp_pool *pool = NULL;
     char *path = NULL;

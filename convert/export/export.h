@@ -7,7 +7,7 @@
 #ifndef SP_CONVERT_EXPORT_EXPORT_H
 #define SP_CONVERT_EXPORT_EXPORT_H
 
-#include "convert/create/create_report.h"
+#include "convert/create/create.h"
 #include "convert/source/source_name.h"
 
 struct sp_export_options {

@@ -3,6 +3,7 @@
 #ifndef SP_CONVERT_EXPORT_EXPORT_PLAN_H
 #define SP_CONVERT_EXPORT_EXPORT_PLAN_H
 
+#include "convert/create/create.h"
 #include "convert/source/source.h"
 #include "format/pack_contents.h"
 #include "format/base/pool.h"
@@ -67,12 +68,10 @@ const char *sp_export_heading(void);
  * is bounded whatever the model's size, and every byte is a function of its chunk alone. The digest
  * of each stored tensor is checked before the first chunk that is made of it. */
 
-/* Into `folder`, which is there. `progress` (may be NULL) is called from this thread with bytes
- * written before, plus those written so far, and `total`; a result other than zero ends in
- * SP_E_CANCELLED. */
+/* Into `folder`, which is there. Progress is told from this thread: bytes written before, plus
+ * those written so far, of `total`; a result other than zero ends in SP_E_CANCELLED. */
 struct sp_export_progress {
-    int (*progress)(void *context, uint64_t done, uint64_t total);
-    void *context;
+    const struct sp_create_callbacks *callbacks;
     uint64_t before, total;
 };
 

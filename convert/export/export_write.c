@@ -389,8 +389,9 @@ static enum sp_status run_chunk(struct exporter *x, struct worker *w, const stru
 static void report(struct exporter *x)
 {
     const struct sp_export_progress *p = x->progress;
+    const struct sp_create_callbacks *c = p->callbacks;
 
-    if (p->progress == NULL || !p->progress(p->context, p->before + x->done, p->total)) return;
+    if (c->progress == NULL || !c->progress(c->context, p->before + x->done, p->total)) return;
     if (x->err.status == SP_OK) (void)!sp_fail(&x->err, SP_E_CANCELLED, "interrupted");
     x->failed = 0;
 }
@@ -440,17 +441,11 @@ static enum sp_status open_writer(struct exporter *x, const char *folder, uint64
 static enum sp_status open_workers(struct exporter *x, unsigned n, struct sp_err *err)
 {
     enum sp_status st;
-    size_t most = RUN_ELEMENTS, need;
 
-    for (size_t i = 0; i < x->plan->n_cuts; i++) {
-        const struct sp_export_cut *c = &x->plan->cuts[i];
-        if ((st = sp_source_scratch(&need, c->source, c->spec, err))) return st;
-        if (need > most) most = need;
-    }
     if ((st = sp_new(&x->workers, n, sizeof *x->workers, err))) return st;
     x->n_workers = n;
     for (unsigned i = 0; i < n; i++)
-        if ((st = sp_scratch_open(&x->workers[i].scratch, most, err))) return st;
+        if ((st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS, err))) return st;
     return SP_OK;
 }
 

@@ -1,8 +1,6 @@
 /* Metadata to config.json, key by key: what all families have. The rest is in gguf_members.c. */
-#include "convert/gguf/gguf_config.h"
 
 #include "convert/gguf/gguf_writer.h"
-#include "convert/gguf/gguf_names.h"
 #include "format/tokenizer/gguf_tokens.h"
 #include "format/base/affix.h"
 #include "format/base/unicode.h"
@@ -86,9 +84,9 @@ static void write_head_size(struct sp_gguf_writer *w)
     for (size_t i = 0; i < n; i++) {
         uint64_t other = sp_gguf_size(w, others[i], size);
         if (other == size) continue;
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64,
-                                 w->model->arch->name, others[i], other, size, size));
+        sp_fail(&w->err, SP_E_UNSUPPORTED,
+                "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64,
+                w->model->arch->name, others[i], other, size, size);
     }
     if (!f->gguf.head_dim_implied) sp_gguf_put_integer(w, "head_dim", size);
 }
@@ -137,8 +135,7 @@ static void write_sizes(struct sp_gguf_writer *w)
     if (embedding && embedding->rank == 2)
         sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
     else
-        sp_gguf_check(
-            w, sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix"));
+        sp_fail(&w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix");
 }
 
 /* Refuses a key that changes what llama.cpp computes, unless its value has no effect. */
@@ -215,9 +212,8 @@ static void put_activation(struct sp_gguf_writer *w)
     size_t len = strlen(name);
 
     sp_gguf_key(key, w, "hidden_activation");
-    sp_gguf_check(w, sp_gguf_get_text(w->model->file, key, &name, &len, w->err));
-    if (sp_utf8_valid(name, len) != len)
-        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s is not UTF-8 text", key));
+    (void)!sp_gguf_get_text(w->model->file, key, &name, &len, &w->err);
+    if (sp_utf8_valid(name, len) != len) sp_fail(&w->err, SP_E_INPUT, "%s is not UTF-8 text", key);
     if (gelu) put_text(w, "hidden_activation", name, len);
     put_text(w, "hidden_act", name, len);
 }
@@ -255,10 +251,10 @@ static void write_config(struct sp_gguf_writer *w)
 enum sp_status sp_gguf_config_text(struct sp_text *text, const struct sp_gguf_model *model,
                                    char **warnings, struct sp_err *err)
 {
-    struct sp_gguf_writer w = {.model = model, .err = err};
+    struct sp_gguf_writer w = {.model = model};
     enum sp_status st = note_unread(model, warnings, err);
 
     if (st) return st;
     write_config(&w);
-    return sp_gguf_finish(text, &w);
+    return sp_gguf_finish(text, &w, err);
 }

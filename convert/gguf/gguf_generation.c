@@ -1,5 +1,4 @@
 /* Metadata to generation_config.json: the tokens that end an answer, and sampling values. */
-#include "convert/gguf/gguf_config.h"
 #include "format/tokenizer/gguf_tokens.h"
 #include "convert/gguf/gguf_writer.h"
 
@@ -27,11 +26,10 @@ static void find_named_ends(uint64_t ends[MAX_ENDS], size_t *n, struct sp_gguf_w
     bool parted = w->model->family.gguf.end_separates;
     bool user = w->model->family.gguf.user_tokens_end;
 
-    sp_gguf_check(w, sp_gguf_get_array(w->model->file, "tokenizer.ggml.tokens", SP_GGUF_STRING,
-                                       &tokens, w->err));
-    sp_gguf_check(
-        w, sp_gguf_get_numbers(w->model->file, "tokenizer.ggml.token_type", true, &types, w->err));
-    if (w->st || tokens == NULL || types == NULL || types->n != tokens->n) return;
+    (void)!sp_gguf_get_array(w->model->file, "tokenizer.ggml.tokens", SP_GGUF_STRING, &tokens,
+                             &w->err);
+    (void)!sp_gguf_get_numbers(w->model->file, "tokenizer.ggml.token_type", true, &types, &w->err);
+    if (w->err.status || tokens == NULL || types == NULL || types->n != tokens->n) return;
     at = tokens->at;
     for (uint64_t id = 0; id < tokens->n; id++) {
         size_t len;
@@ -54,7 +52,7 @@ static void put_ends(struct sp_gguf_writer *w)
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         id = UINT64_MAX;
-        sp_gguf_check(w, sp_gguf_token_id(&id, w->model->file, keys[i], w->err));
+        (void)!sp_gguf_token_id(&id, w->model->file, keys[i], &w->err);
         if (id != UINT64_MAX) add_end(ends, &n, id);
     }
     find_named_ends(ends, &n, w);
@@ -85,7 +83,7 @@ static void put_sampling(struct sp_gguf_writer *w)
         if (sp_gguf_find(w->model->file, keys[i].key) == NULL) continue;
         if (!any) sp_gguf_put_bool(w, "do_sample", true);
         any = true;
-        sp_gguf_check(w, sp_gguf_get_float(w->model->file, keys[i].key, &value, w->err));
+        (void)!sp_gguf_get_float(w->model->file, keys[i].key, &value, &w->err);
         if (keys[i].integer)
             sp_json_out_print(&w->out, ",\n  \"%s\": %.0f", keys[i].published, value);
         else
@@ -96,7 +94,7 @@ static void put_sampling(struct sp_gguf_writer *w)
 enum sp_status sp_gguf_generation_text(struct sp_text *text, const struct sp_gguf_model *model,
                                        struct sp_err *err)
 {
-    struct sp_gguf_writer w = {.model = model, .err = err};
+    struct sp_gguf_writer w = {.model = model};
 
     sp_json_out_raw(&w.out, "{\n  \"_from_model_config\": true");
     sp_gguf_copy_id(&w, "tokenizer.ggml.bos_token_id", "bos_token_id");
@@ -104,5 +102,5 @@ enum sp_status sp_gguf_generation_text(struct sp_text *text, const struct sp_ggu
     sp_gguf_copy_id(&w, "tokenizer.ggml.padding_token_id", "pad_token_id");
     put_sampling(&w);
     sp_json_out_raw(&w.out, "\n}\n");
-    return sp_gguf_finish(text, &w);
+    return sp_gguf_finish(text, &w, err);
 }

@@ -2,7 +2,6 @@
  * 4, whose layers with and without a window have heads of different size. */
 
 #include "convert/gguf/gguf_writer.h"
-#include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>
 
@@ -22,14 +21,14 @@ static void put_layer_types(struct sp_gguf_writer *w)
     sp_gguf_key(key, w, "attention.head_count_kv");
     heads = sp_gguf_find(w->model->file, key);
     sp_gguf_key(key, w, "attention.recurrent_layers");
-    sp_gguf_check(w, sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, w->err));
-    if (w->st) return;
+    (void)!sp_gguf_get_array(w->model->file, key, SP_GGUF_BOOL, &v, &w->err);
+    if (w->err.status) return;
     counts = v == NULL && heads && heads->is_array;
     if (counts) v = heads;
     interval = sp_gguf_size(w, "full_attention_interval", DEFAULT_INTERVAL);
     if (v ? v->n < n : interval == 0) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
-                                 "%s does not state the type of all %" PRIu64 " layers", key, n));
+        sp_fail(&w->err, SP_E_INPUT, "%s does not state the type of all %" PRIu64 " layers", key,
+                n);
         return;
     }
     sp_gguf_put_word(w, "layer_types", "[");
@@ -47,10 +46,9 @@ void sp_gguf_put_delta(struct sp_gguf_writer *w)
     uint64_t heads = sp_gguf_need_size(w, "ssm.time_step_rank");
 
     if (heads == 0 || inner % heads) {
-        sp_gguf_check(w,
-                      sp_fail(w->err, SP_E_INPUT,
-                              "%s.ssm.inner_size %" PRIu64 " is not divided into %" PRIu64 " heads",
-                              w->model->arch->name, inner, heads));
+        sp_fail(&w->err, SP_E_INPUT,
+                "%s.ssm.inner_size %" PRIu64 " is not divided into %" PRIu64 " heads",
+                w->model->arch->name, inner, heads);
         return;
     }
     sp_gguf_put_integer(w, "linear_value_head_dim", inner / heads);
@@ -73,10 +71,10 @@ void sp_gguf_put_mamba(struct sp_gguf_writer *w)
 
     if ((heads == 0 || inner % heads) && !keys->rank) heads = 0; /* Mamba-1 has a rank instead */
     if (heads == 0 || (expand && (hidden == 0 || inner % hidden))) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "%s.ssm.inner_size %" PRIu64 " does not fit %" PRIu64
-                                 " heads and an embedding_length of %" PRIu64,
-                                 w->model->arch->name, inner, heads, hidden));
+        sp_fail(&w->err, SP_E_UNSUPPORTED,
+                "%s.ssm.inner_size %" PRIu64 " does not fit %" PRIu64
+                " heads and an embedding_length of %" PRIu64,
+                w->model->arch->name, inner, heads, hidden);
         return;
     }
     if (keys->rank) {
@@ -98,7 +96,7 @@ void sp_gguf_put_mamba(struct sp_gguf_writer *w)
 void sp_gguf_put_by_heads(struct sp_gguf_writer *w)
 {
     sp_gguf_put_word(w, "layer_types", "[");
-    for (uint64_t i = 0; i < w->model->n_layers && !w->st; i++) {
+    for (uint64_t i = 0; i < w->model->n_layers && !w->err.status; i++) {
         uint64_t heads = sp_gguf_layer_size(w, "attention.head_count_kv", i, 0);
         sp_json_out_print(&w->out, "%s\"%s\"", i ? ", " : "",
                           heads ? w->member->published : w->member->otherwise);
@@ -118,10 +116,8 @@ void sp_gguf_put_sublayers(struct sp_gguf_writer *w)
         while (letters[kind] && !sp_gguf_layer_has(w, i, tensors[kind]))
             kind++;
         if (letters[kind] == '\0') {
-            sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
-                                     "layer %" PRIu64
-                                     " has neither ssm_in nor attn_q, ffn_gate_inp or ffn_up",
-                                     i));
+            sp_fail(&w->err, SP_E_INPUT,
+                    "layer %" PRIu64 " has neither ssm_in nor attn_q, ffn_gate_inp or ffn_up", i);
             return;
         }
         sp_json_out_print(&w->out, "%c", letters[kind]);
@@ -143,10 +139,9 @@ void sp_gguf_put_latent(struct sp_gguf_writer *w)
     uint64_t queries = sp_gguf_size(w, "attention.q_lora_rank", 0);
 
     if (rotated >= keys) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
-                                 "%s.rope.dimension_count is %" PRIu64 ", but a head has %" PRIu64
-                                 " dims",
-                                 w->model->arch->name, rotated, keys));
+        sp_fail(&w->err, SP_E_INPUT,
+                "%s.rope.dimension_count is %" PRIu64 ", but a head has %" PRIu64 " dims",
+                w->model->arch->name, rotated, keys);
     }
     sp_gguf_put_integer(w, "qk_rope_head_dim", rotated);
     sp_gguf_put_integer(w, "qk_nope_head_dim", keys - rotated);
@@ -173,7 +168,7 @@ static void put_full_heads(struct sp_gguf_writer *w)
     const char *separator = "";
 
     sp_gguf_put_word(w, "per_layer_config", "{");
-    for (uint64_t i = 0; i < w->model->n_layers && !w->st; i++) {
+    for (uint64_t i = 0; i < w->model->n_layers && !w->err.status; i++) {
         if (!is_full(w, i)) continue;
         kv = sp_gguf_layer_size(w, "attention.head_count_kv", i,
                                 sp_gguf_need_size(w, "attention.head_count"));

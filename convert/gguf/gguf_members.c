@@ -2,7 +2,6 @@
  * files do not hold are those of llama.cpp's model loader and of transformers' classes. */
 
 #include "convert/gguf/gguf_writer.h"
-#include "convert/gguf/gguf_names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -52,8 +51,8 @@ static void put_sparsity(struct sp_gguf_writer *w)
     const struct sp_gguf_value *v = NULL;
 
     sp_gguf_key(name, w, w->member->key);
-    sp_gguf_check(w, sp_gguf_get_array(w->model->file, name, SP_GGUF_F32, &v, w->err));
-    if (w->st || v == NULL) return;
+    (void)!sp_gguf_get_array(w->model->file, name, SP_GGUF_F32, &v, &w->err);
+    if (w->err.status || v == NULL) return;
     sp_gguf_put_word(w, w->member->published, "[");
     for (uint64_t i = 0; i < v->n; i++) {
         double part = erfc(-sp_gguf_number_at(v, i) / sqrt(2)) / 2;
@@ -90,9 +89,8 @@ static void put_window(struct sp_gguf_writer *w)
 static void put_no_window(struct sp_gguf_writer *w)
 {
     if (sp_gguf_has(w, "attention.sliding_window"))
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "%s.attention.sliding_window is not supported",
-                                 w->model->arch->name));
+        sp_fail(&w->err, SP_E_UNSUPPORTED, "%s.attention.sliding_window is not supported",
+                w->model->arch->name);
 }
 
 /* True or false for each layer, or the number of layers of which one has no window. */
@@ -109,7 +107,7 @@ static void put_pattern(struct sp_gguf_writer *w, const char *published)
         return;
     }
     if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s is not a list of booleans", name));
+        sp_fail(&w->err, SP_E_INPUT, "%s is not a list of booleans", name);
         return;
     }
     sp_gguf_put_word(w, "layer_types", "[");
@@ -135,9 +133,8 @@ static void put_rotary(struct sp_gguf_writer *w)
 
     if (w->member->otherwise && (rotated == 0 || rotated >= head)) return;
     if (head == 0 || rotated > head) {
-        sp_gguf_check(w,
-                      sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
-                              w->model->arch->name));
+        sp_fail(&w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
+                w->model->arch->name);
     }
     sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
 }
@@ -156,7 +153,7 @@ static void put_thetas(struct sp_gguf_writer *w)
     double theta = sp_gguf_number(w, "rope.freq_base", 1e4);
 
     sp_gguf_put_word(w, "layer_rope_theta", "[");
-    for (uint64_t i = 0; i < w->model->n_layers && !w->st; i++) {
+    for (uint64_t i = 0; i < w->model->n_layers && !w->err.status; i++) {
         sp_json_out_raw(&w->out, i ? ", " : "");
         sp_json_out_f32(&w->out,
                         sp_gguf_layer_size(w, "attention.rope_pattern", i, 1) ? (float)theta : 0);
@@ -193,11 +190,10 @@ static void put_labels(struct sp_gguf_writer *w)
 
     sp_gguf_put_integer(w, "num_labels", labels);
     if (labels && sp_gguf_find_tensor(w->model->file, "cls.weight")) return;
-    sp_gguf_check(
-        w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                   "tensor %s is missing: a reranker's head has two layers, of which converters "
-                   "leave out BERT's pooler; its safetensors checkpoint has both",
-                   labels ? "cls.weight" : "cls.output.weight"));
+    sp_fail(&w->err, SP_E_UNSUPPORTED,
+            "tensor %s is missing: a reranker's head has two layers, of which converters leave out "
+            "BERT's pooler; its safetensors checkpoint has both",
+            labels ? "cls.weight" : "cls.output.weight");
 }
 
 static void put_bert(struct sp_gguf_writer *w)
@@ -281,9 +277,9 @@ static void put_sigmoid(struct sp_gguf_writer *w)
     uint64_t law = sp_gguf_size(w, "expert_gating_func", SIGMOID);
 
     if (law == SIGMOID) return;
-    sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                             "%s.expert_gating_func is %" PRIu64 ", expected %d (sigmoid)",
-                             w->model->arch->name, law, SIGMOID));
+    sp_fail(&w->err, SP_E_UNSUPPORTED,
+            "%s.expert_gating_func is %" PRIu64 ", expected %d (sigmoid)", w->model->arch->name,
+            law, SIGMOID);
 }
 
 /* Layers have a window by a list. A pattern that is a number counts from another layer than
@@ -297,12 +293,12 @@ static void put_selection(struct sp_gguf_writer *w)
     sp_gguf_key(key, w, "attention.sliding_window_pattern");
     pattern = sp_gguf_find(w->model->file, key);
     if (pattern == NULL || !pattern->is_array)
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED, "%s is not a list of booleans", key));
+        sp_fail(&w->err, SP_E_UNSUPPORTED, "%s is not a list of booleans", key);
     if (law != SIGMOID && law != SOFTMAX_WEIGHT) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "%s.expert_gating_func is %" PRIu64
-                                 ", expected %d (sigmoid) or %d (softmax of the chosen experts)",
-                                 w->model->arch->name, law, SIGMOID, SOFTMAX_WEIGHT));
+        sp_fail(&w->err, SP_E_UNSUPPORTED,
+                "%s.expert_gating_func is %" PRIu64
+                ", expected %d (sigmoid) or %d (softmax of the chosen experts)",
+                w->model->arch->name, law, SIGMOID, SOFTMAX_WEIGHT);
     }
     sp_gguf_put_word(w, "expert_selection_fn", law == SIGMOID ? "\"sigmoid\"" : "\"softmax\"");
 }
@@ -317,11 +313,11 @@ static void check_law(struct sp_gguf_writer *w, bool corrected)
     uint64_t law = sp_gguf_size(w, "expert_gating_func", want);
 
     if (law == want || law == 0) return;
-    sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                             "%s.expert_gating_func is %" PRIu64 ", expected %" PRIu64 " (%s)",
-                             w->model->arch->name, law, want,
-                             corrected ? "sigmoid, as exp_probs_b corrects its scores"
-                                       : "softmax, as nothing corrects its scores"));
+    sp_fail(&w->err, SP_E_UNSUPPORTED,
+            "%s.expert_gating_func is %" PRIu64 ", expected %" PRIu64 " (%s)", w->model->arch->name,
+            law, want,
+            corrected ? "sigmoid, as exp_probs_b corrects its scores"
+                      : "softmax, as nothing corrects its scores");
 }
 
 static void put_routed(struct sp_gguf_writer *w)

@@ -1,7 +1,6 @@
 /* The tensors of a GGUF file under their published names. */
 #include "convert/gguf/gguf_model.h"
 
-#include "convert/gguf/gguf_names.h"
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"

@@ -4,7 +4,7 @@
  * llama.cpp's converter renames tensors, reorders rows (gguf_order.c), adds 1 to the norms of some
  * families, takes exponentials and stores rotary scaling as a tensor. All of that is undone while
  * rows are read.
- * The texts of the checkpoint come from gguf_config.h and gguf_tokenizer.h. */
+ * The texts of the checkpoint come from gguf_config.c and gguf_tokenizer.h. */
 #ifndef SP_CONVERT_GGUF_GGUF_MODEL_H
 #define SP_CONVERT_GGUF_GGUF_MODEL_H
 
@@ -118,5 +118,63 @@ const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *mod
 const struct sp_gguf_weight *sp_gguf_embedding(const struct sp_gguf_model *model);
 /* True if the file has a layer of an encoder's classification head. */
 bool sp_gguf_is_classifier(const struct sp_gguf_model *model);
+
+/* ---- published names (gguf_names.c) ---- */
+
+enum { SP_GGUF_NAME_SIZE = 128, SP_GGUF_MAX_LAYERS = 99999 };
+
+/* Writes the published name of a tensor of a model whose layers are counted, and how the tensor is
+ * stored; false if models of the family have no such tensor. */
+bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
+                          const struct sp_gguf_model *m, const char *name);
+
+/* Whether some layer has the tensor blk.N.`name`, with or without a further ending. */
+bool sp_gguf_has_in_layers(const struct sp_gguf_model *m, const char *name);
+
+/* Whether the family has a name for this tensor of a layer with its whole ending. */
+bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name);
+
+/* llama.cpp's name of a key, which may be that of another converter (struct sp_key_name); both
+ * without the architecture in front. */
+const char *sp_gguf_common_key(const struct sp_family *family, const char *key);
+/* Writes the complete key: that of another converter where the file has only that. */
+void sp_gguf_stored_key(char *out, size_t size, const struct sp_gguf *file,
+                        const struct sp_family *family, const char *arch, const char *key);
+
+/* True for a tensor of rotary scaling, which becomes a part of config.json, and for a scale of
+ * activations, which are not quantized here. */
+bool sp_gguf_is_ignored(const char *name);
+/* True for a tensor of an image or audio encoder, which some files have beside the text model, or
+ * of a prediction head under its published name, which is not read. */
+bool sp_gguf_is_of_encoder(const char *name);
+/* True for a tensor of a prediction head that no reader of the family knows. */
+bool sp_gguf_is_of_unread_head(const struct sp_gguf_model *m, const char *name);
+
+/* ---- texts (gguf_config.c, gguf_generation.c, gguf_pooling.c) ----
+ *
+ * config.json and generation_config.json of a GGUF model, made from its metadata: the keys that the
+ * published files of the same model have. */
+
+/* A key of the architecture that is not read is named in *warnings; one whose value cannot be
+ * honoured is an error. */
+SP_MUST_CHECK enum sp_status sp_gguf_config_text(struct sp_text *text,
+                                                 const struct sp_gguf_model *model, char **warnings,
+                                                 struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_gguf_generation_text(struct sp_text *text,
+                                                     const struct sp_gguf_model *model,
+                                                     struct sp_err *err);
+
+/* *text = the record of the pooling that ARCH.pooling_type states; unchanged with *out if it states
+ * none. Embeddings have length 1, as llama.cpp's have by default. max_tokens: of the longest text.
+ * Dense layers that the file lacks are named in *warnings. */
+SP_MUST_CHECK enum sp_status sp_gguf_pooling_text(struct sp_text *text,
+                                                  struct sp_pooling_config *out,
+                                                  const struct sp_gguf_model *model,
+                                                  unsigned max_tokens, char **warnings,
+                                                  struct sp_err *err);
+/* Refuses a file with a classification head whose ARCH.pooling_type is neither that of a score nor
+ * that of the first token, which the head reads. Most files state none. */
+SP_MUST_CHECK enum sp_status sp_gguf_pooling_check_rank(const struct sp_gguf_model *model,
+                                                        struct sp_err *err);
 
 #endif

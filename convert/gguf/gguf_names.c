@@ -1,7 +1,7 @@
 /* blk.N.ffn_up.weight to model.layers.N.mlp.up_proj.weight: llama.cpp has the same name for the
  * same tensor in all families (gguf/constants.py, gguf/tensor_mapping.py), so that it stands for a
  * canonical one, and the aliases of the family say what a checkpoint calls that. */
-#include "convert/gguf/gguf_names.h"
+#include "convert/gguf/gguf_model.h"
 
 #include "format/base/affix.h"
 #include "format/family/tensor_alias.h"

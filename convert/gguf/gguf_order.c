@@ -1,8 +1,6 @@
 /* Two changes of order: rows of queries and keys are permuted so that neighbors rotate together,
  * and value heads of the gated delta rule, published by key head, are tiled: the first value head
  * of all key heads, then the second. */
-#include "convert/gguf/gguf_model.h"
-
 #include "convert/gguf/gguf_writer.h"
 
 #include <inttypes.h>
@@ -23,10 +21,10 @@ uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i)
 static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, const char *key,
                                struct sp_err *err)
 {
-    struct sp_gguf_writer w = {.model = m, .err = err};
+    struct sp_gguf_writer w = {.model = m};
 
     *out = sp_gguf_size(&w, key, *out);
-    return w.st;
+    return sp_fail_as(err, &w.err);
 }
 
 /* ---- permuted queries and keys ---- */

@@ -1,6 +1,5 @@
 /* How the hidden states of an embedding model's text become one vector: llama.cpp's pooling types.
  */
-#include "convert/gguf/gguf_config.h"
 #include "convert/gguf/gguf_writer.h"
 #include "format/base/warnings.h"
 #include "format/config/pooling.h"

@@ -19,13 +19,12 @@ static uint64_t read_factors(uint8_t bytes[4 * MAX_FREQUENCIES], struct sp_gguf_
     const struct sp_gguf_tensor *t = sp_gguf_find_tensor(w->model->file, tensor);
 
     if (t == NULL || t->type != SP_GGML_F32 || t->rank != 1 || t->shape[0] > MAX_FREQUENCIES) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
-                                 "tensor %s is missing or not an f32 vector of at most %d", tensor,
-                                 MAX_FREQUENCIES));
+        sp_fail(&w->err, SP_E_INPUT, "tensor %s is missing or not an f32 vector of at most %d",
+                tensor, MAX_FREQUENCIES);
         return 0;
     }
-    sp_gguf_check(w, sp_gguf_read(t, 0, (size_t)t->size, bytes, w->err));
-    return w->st ? 0 : t->shape[0];
+    (void)!sp_gguf_read(t, 0, (size_t)t->size, bytes, &w->err);
+    return w->err.status ? 0 : t->shape[0];
 }
 
 /* Divisors of the frequencies, as LongRoPE and llama.cpp's own tensor have them. */
@@ -35,11 +34,11 @@ static void put_factors(struct sp_gguf_writer *w, const char *key, const char *t
     uint64_t n = read_factors(bytes, w, tensor);
 
     sp_json_out_print(&w->out, ", \"%s\": [", key);
-    for (size_t i = 0; i < n && !w->st; i++) {
+    for (size_t i = 0; i < n && !w->err.status; i++) {
         float factor = sp_float_of_bits(sp_get32(bytes + 4 * i));
         if (!(factor > 0 && factor < 1e9f)) {
-            sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
-                                     "tensor %s: element %zu is not a valid divisor", tensor, i));
+            sp_fail(&w->err, SP_E_INPUT, "tensor %s: element %zu is not a valid divisor", tensor,
+                    i);
         }
         sp_json_out_raw(&w->out, i ? ", " : "");
         sp_json_out_f32(&w->out, factor);
@@ -105,9 +104,8 @@ static void put_scaling_members(struct sp_gguf_writer *w, const char *type)
     double unit = w->model->family.latent ? 10 : 1, mscale;
 
     if (attention != 1) {
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "%s.rope.scaling.attn_factor %g is not supported",
-                                 w->model->arch->name, attention));
+        sp_fail(&w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.attn_factor %g is not supported",
+                w->model->arch->name, attention);
     }
     sp_json_out_print(&w->out, "\"rope_type\": \"%s\"", type);
     for (size_t i = 0; i < n; i++)
@@ -155,8 +153,8 @@ static double read_rotated_part(struct sp_gguf_writer *w)
         rotated++;
     for (uint64_t i = rotated; i < n; i++) {
         if (sp_float_of_bits(sp_get32(bytes + 4 * i)) >= 1e29f) continue;
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "tensor %s: expected divisors of 1 and then of 1e30", tensor));
+        sp_fail(&w->err, SP_E_UNSUPPORTED, "tensor %s: expected divisors of 1 and then of 1e30",
+                tensor);
     }
     return (double)rotated / (double)n;
 }
@@ -167,9 +165,8 @@ static void put_gemma4(struct sp_gguf_writer *w)
     double theta, windowed;
 
     if (sp_gguf_size(w, "rope.dimension_count_swa", heads) != heads) {
-        sp_gguf_check(w,
-                      sp_fail(w->err, SP_E_UNSUPPORTED,
-                              "gemma4.rope.dimension_count_swa differs from the size of a head"));
+        sp_fail(&w->err, SP_E_UNSUPPORTED,
+                "gemma4.rope.dimension_count_swa differs from the size of a head");
     }
     theta = sp_gguf_number(w, "rope.freq_base", 1e6);
     windowed = sp_gguf_number(w, "rope.freq_base_swa", 1e4);
@@ -205,8 +202,8 @@ static const char *read_type(size_t *len, struct sp_gguf_writer *w)
 
     *len = 0;
     sp_gguf_key(name, w, "rope.scaling.type");
-    sp_gguf_check(w, sp_gguf_get_text(w->model->file, name, &type, len, w->err));
-    if (w->st || *len) return type;
+    (void)!sp_gguf_get_text(w->model->file, name, &type, len, &w->err);
+    if (w->err.status || *len) return type;
     factor = sp_gguf_number(w, "rope.scaling.factor", 0);
     type = factor == 0 || factor == 1 ? "none" : without;
     *len = strlen(type);
@@ -232,7 +229,7 @@ void sp_gguf_put_rope(struct sp_gguf_writer *w)
     bool by_type = w->model->family.rope_by_type, own = w->model->family.read_full_heads != NULL;
     bool none = sp_is_word(type, len, "none"), yarn = sp_is_word(type, len, "yarn");
 
-    if (w->st) return;
+    if (w->err.status) return;
     if (!by_type && !own && sp_gguf_has(w, "rope.freq_base"))
         sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
     else if (!by_type && !own)
@@ -244,10 +241,9 @@ void sp_gguf_put_rope(struct sp_gguf_writer *w)
     else if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type && none)
         put_llama3(w);
     else if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !by_type)
-        sp_gguf_check(
-            w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "%s.rope.scaling.type together with rope_freqs.weight is not supported",
-                       arch->name));
+        sp_fail(&w->err, SP_E_UNSUPPORTED,
+                "%s.rope.scaling.type together with rope_freqs.weight is not supported",
+                arch->name);
     else if (by_type && (none || yarn))
         put_by_type(w, yarn);
     else if (none)
@@ -255,7 +251,6 @@ void sp_gguf_put_rope(struct sp_gguf_writer *w)
     else if (yarn ? !own : sp_is_word(type, len, "linear") && !by_type && !own)
         put_scaling(w, yarn ? "yarn" : "linear");
     else
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED,
-                                 "%s.rope.scaling.type \"%.*s\" is not supported", arch->name,
-                                 (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type));
+        sp_fail(&w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.type \"%.*s\" is not supported",
+                arch->name, (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
 }

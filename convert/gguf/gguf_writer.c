@@ -1,17 +1,11 @@
 /* Members of JSON objects out of metadata. */
 #include "convert/gguf/gguf_writer.h"
-#include "convert/gguf/gguf_names.h"
 #include "format/tokenizer/gguf_tokens.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 enum { MAX_SIZE = 1 << 30 };
-
-void sp_gguf_check(struct sp_gguf_writer *w, enum sp_status st)
-{
-    if (!w->st) w->st = st;
-}
 
 void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key)
 {
@@ -48,7 +42,7 @@ static uint64_t size_at(struct sp_gguf_writer *w, const struct sp_gguf_value *v,
     int64_t value = i < v->n ? sp_gguf_integer_at(v, i) : -1;
 
     if (value >= 0 && value <= MAX_SIZE) return (uint64_t)value;
-    sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s is out of range", v->key));
+    sp_fail(&w->err, SP_E_INPUT, "%s is out of range", v->key);
     return 0;
 }
 
@@ -63,12 +57,12 @@ static const struct sp_gguf_value *find_list(struct sp_gguf_writer *w, const cha
     sp_gguf_key(name, w, key);
     v = sp_gguf_find(w->model->file, name);
     if (v == NULL || !v->is_array) {
-        sp_gguf_check(w, sp_gguf_get_u64(w->model->file, name, MAX_SIZE, value, w->err));
+        (void)!sp_gguf_get_u64(w->model->file, name, MAX_SIZE, value, &w->err);
         return NULL;
     }
     if (v->type != SP_GGUF_STRING && v->type != SP_GGUF_F32 && v->type != SP_GGUF_F64 && v->n)
         return v;
-    sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s is not a list of integers", name));
+    sp_fail(&w->err, SP_E_INPUT, "%s is not a list of integers", name);
     return NULL;
 }
 
@@ -83,7 +77,7 @@ uint64_t sp_gguf_size(struct sp_gguf_writer *w, const char *key, uint64_t otherw
         chosen++;
     for (uint64_t i = 1; i < v->n && !differ; i++) {
         if (sp_gguf_integer_at(v, i) == sp_gguf_integer_at(v, 0)) continue;
-        sp_gguf_check(w, sp_fail(w->err, SP_E_UNSUPPORTED, "%s differs between layers", v->key));
+        sp_fail(&w->err, SP_E_UNSUPPORTED, "%s differs between layers", v->key);
     }
     return size_at(w, v, chosen);
 }
@@ -95,9 +89,8 @@ uint64_t sp_gguf_layer_size(struct sp_gguf_writer *w, const char *key, uint64_t 
 
     if (v == NULL) return otherwise;
     if (layer < v->n) return size_at(w, v, layer);
-    sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT,
-                             "%s has %" PRIu64 " numbers, but there are %" PRIu64 " layers", v->key,
-                             v->n, w->model->n_layers));
+    sp_fail(&w->err, SP_E_INPUT, "%s has %" PRIu64 " numbers, but there are %" PRIu64 " layers",
+            v->key, v->n, w->model->n_layers);
     return 0;
 }
 
@@ -106,7 +99,7 @@ double sp_gguf_number(struct sp_gguf_writer *w, const char *key, double otherwis
     char name[SP_GGUF_KEY_SIZE];
 
     sp_gguf_key(name, w, key);
-    sp_gguf_check(w, sp_gguf_get_float(w->model->file, name, &otherwise, w->err));
+    (void)!sp_gguf_get_float(w->model->file, name, &otherwise, &w->err);
     return otherwise;
 }
 
@@ -115,14 +108,14 @@ bool sp_gguf_flag(struct sp_gguf_writer *w, const char *key, bool otherwise)
     char name[SP_GGUF_KEY_SIZE];
 
     sp_gguf_key(name, w, key);
-    sp_gguf_check(w, sp_gguf_get_bool(w->model->file, name, &otherwise, w->err));
+    (void)!sp_gguf_get_bool(w->model->file, name, &otherwise, &w->err);
     return otherwise;
 }
 
 uint64_t sp_gguf_need_size(struct sp_gguf_writer *w, const char *key)
 {
     if (sp_gguf_has(w, key)) return sp_gguf_size(w, key, 0);
-    sp_gguf_check(w, sp_fail(w->err, SP_E_INPUT, "%s.%s is missing", w->model->arch->name, key));
+    sp_fail(&w->err, SP_E_INPUT, "%s.%s is missing", w->model->arch->name, key);
     return 0;
 }
 
@@ -169,13 +162,15 @@ void sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key, const char *publ
 {
     uint64_t id = UINT64_MAX;
 
-    sp_gguf_check(w, sp_gguf_token_id(&id, w->model->file, key, w->err));
+    (void)!sp_gguf_token_id(&id, w->model->file, key, &w->err);
     if (id != UINT64_MAX) sp_gguf_put_integer(w, published, id);
 }
 
-enum sp_status sp_gguf_finish(struct sp_text *text, struct sp_gguf_writer *w)
+enum sp_status sp_gguf_finish(struct sp_text *text, struct sp_gguf_writer *w, struct sp_err *err)
 {
-    if (!w->st) w->st = sp_json_out_take(text, &w->out, w->err);
+    enum sp_status st = sp_fail_as(err, &w->err);
+
+    if (!st) st = sp_json_out_take(text, &w->out, err);
     sp_strbuf_release(&w->out.text);
-    return w->st;
+    return st;
 }

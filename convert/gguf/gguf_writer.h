@@ -8,21 +8,17 @@
 
 enum { SP_GGUF_KEY_SIZE = 96 };
 
-/* A text being made; the caller sets model and err. The first failure is kept until sp_gguf_finish
- * returns it, and nothing that is read or appended after it counts. */
+/* A text being made; the caller sets model. The first failure is kept until sp_gguf_finish returns
+ * it, and nothing that is read or appended after it counts. */
 struct sp_gguf_writer {
     const struct sp_gguf_model *model;
     const struct sp_gguf_member *member; /* whose rule is applied; static */
     struct sp_json_out out;              /* its text is owned until sp_gguf_finish */
-    struct sp_err *err;
-    enum sp_status st; /* the first failure */
+    struct sp_err err;                   /* the first failure */
 };
 
 /* Appends members by the rule of `member` (format/config/gguf_row.h). */
 typedef void sp_gguf_put_fn(struct sp_gguf_writer *w);
-
-/* Keeps a failure, unless there was one. */
-void sp_gguf_check(struct sp_gguf_writer *w, enum sp_status st);
 
 /* Keys below are without the architecture in front; sp_gguf_key has it. It is that of another
  * converter (struct sp_key_name) where the file has only that. */
@@ -74,6 +70,7 @@ sp_gguf_put_fn sp_gguf_put_delta, sp_gguf_put_mamba, sp_gguf_put_by_heads, sp_gg
     sp_gguf_put_latent, sp_gguf_put_gemma4;
 
 /* Hands the text over, or releases it and returns the failure. */
-SP_MUST_CHECK enum sp_status sp_gguf_finish(struct sp_text *text, struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_finish(struct sp_text *text, struct sp_gguf_writer *w,
+                                            struct sp_err *err);
 
 #endif

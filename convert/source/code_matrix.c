@@ -98,46 +98,28 @@ static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m,
     return SP_OK;
 }
 
-/* Codes of rows that share bytes. */
-static enum sp_status read_quarters(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
-                                    size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
+/* Codes of rows that share bytes or words: neighbors share words, the rows of all quarters bytes.
+ */
+static enum sp_status read_shared(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
+                                  size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {
-    size_t size = (size_t)m->cols;
-    uint64_t stored = m->rows / 4;
+    bool quarters = m->packing == SP_PACK_QUARTERS;
+    size_t width = quarters ? 1 : 4, size = (size_t)(quarters ? m->cols : m->pitch / 8);
+    uint64_t per = 32 / m->bits, stored = m->rows / 4, held = UINT64_MAX;
     enum sp_status st;
 
-    if ((st = grow_bytes(buffer, size, err))) return st;
-    for (size_t r = 0; r < n; r++, codes += size) {
-        uint64_t row = (first + r) % stored, quarter = (first + r) / stored;
-        st = sp_safetensors_read(m->tensor, row * size, size, buffer->bytes, err);
-        if (st) return st;
-        for (size_t k = 0; k < size; k++)
-            codes[k] = buffer->bytes[k] >> 2 * quarter & 3;
-    }
-    return SP_OK;
-}
-
-/* Codes of rows that share words: no more than a few words hold a row's. */
-static enum sp_status read_down(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
-                                size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
-{
-    size_t size = (size_t)(m->pitch / 8);
-    unsigned per = 32 / m->bits;
-    uint64_t held = UINT64_MAX;
-    enum sp_status st;
-
-    if ((st = grow_bytes(buffer, size, err))) return st;
-    for (size_t r = 0; r < n; r++) {
-        uint64_t words = (first + r) / per;
-        unsigned shift = (unsigned)((first + r) % per) * m->bits;
-        if (words != held) {
-            st = sp_safetensors_read(m->tensor, words * size, size, buffer->bytes, err);
+    if ((st = grow_bytes(buffer, size + 4 - width, err))) return st;
+    for (uint64_t row = first; row < first + n; row++, codes += m->cols) {
+        uint64_t at = quarters ? row % stored : row / per;
+        unsigned shift = m->bits * (unsigned)(quarters ? row / stored : row % per);
+        if (at != held) {
+            st = sp_safetensors_read(m->tensor, at * size, size, buffer->bytes, err);
             if (st) return st;
-            held = words;
+            held = at;
         }
         for (size_t k = 0; k < m->cols; k++) {
-            uint32_t word = sp_get32(buffer->bytes + 4 * k);
-            codes[r * m->cols + k] = (uint8_t)(word >> shift & ((1u << m->bits) - 1));
+            uint32_t word = sp_get32(buffer->bytes + width * k);
+            codes[k] = (uint8_t)(word >> shift & ((1u << m->bits) - 1));
         }
     }
     return SP_OK;
@@ -225,8 +207,8 @@ enum sp_status sp_code_matrix_read(uint8_t *codes, const struct sp_code_matrix *
 {
     bool down = m->packing == SP_PACK_DOWN;
 
-    if (m->packing == SP_PACK_QUARTERS) return read_quarters(codes, m, first, n, buffer, err);
     if (n == 0) return SP_OK;
     if (m->transposed) return (down ? read_columns : read_across)(codes, m, first, n, buffer, err);
-    return (down ? read_down : read_along)(codes, m, first, n, buffer, err);
+    return (down || m->packing == SP_PACK_QUARTERS ? read_shared : read_along)(codes, m, first, n,
+                                                                               buffer, err);
 }

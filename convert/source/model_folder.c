@@ -1,6 +1,6 @@
 /* A message about a folder that is no checkpoint names the file that is there: many are nearly one.
  */
-#include "convert/source/model_folder.h"
+#include "convert/source/source_name.h"
 
 #include "format/base/affix.h"
 #include "format/base/file.h"

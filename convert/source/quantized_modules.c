@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a plan shows, by the bits of codes. */
+static const char *const codings[9] = {
+    [2] = "i2", [3] = "i3", [4] = "i4", [5] = "i5", [6] = "i6", [8] = "i8"};
+
 /* ---- the group of each column ---- */
 
 /* Old versions of compressed-tensors write an index of -1 where there is none. */
@@ -82,120 +86,82 @@ static enum sp_status check_words(struct sp_weight_match *m, const struct sp_saf
     return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not a matrix of type i32", t->name);
 }
 
-/* Zero points of a transposed weight: [groups, rows] in words along the rows. */
-static struct sp_code_matrix zeros_across(const struct sp_weight *w, const struct sp_safetensor *t,
-                                          enum sp_packing packing)
-{
-    return (struct sp_code_matrix){.tensor = t,
-                                   .packing = packing,
-                                   .transposed = true,
-                                   .bits = w->codes.bits,
-                                   .rows = w->shape[0],
-                                   .cols = w->grid_cols,
-                                   .pitch = t->shape[1] * 32};
-}
-
-/* The stored zero points are one less than the real ones. GPTQModel subtracts the one from whole
- * words, where a field of 0 borrows from its neighbor; with 3 bits it works field by field. */
-static void add_one(struct sp_weight *w)
+/* Of GPTQ's weights. The stored zero points are one less than the real ones. GPTQModel subtracts
+ * the one from whole words, where a field of 0 borrows from its neighbor; with 3 bits it works
+ * field by field. */
+static enum sp_status set_bits(struct sp_weight_match *m, struct sp_weight *w,
+                               const struct sp_safetensor *zeros)
 {
     static const uint32_t ones[9] = {[2] = 0x55555555, [4] = 0x11111111, [8] = 0x01010101};
+    unsigned bits = find_bits(m, w->codes.tensor, zeros, w->index);
 
-    w->zero_codes.word_offset = ones[w->codes.bits];
-    w->zeros_wrap = w->codes.bits == 3;
-}
-
-/* qweight [K * bits / 32, N] packed down, scales [groups, N], qzeros [groups, N * bits / 32]. */
-static enum sp_status shape_gptq(struct sp_weight_match *m, struct sp_weight *w,
-                                 const struct sp_safetensor *zeros)
-{
-    static const char *const codings[9] = {[2] = "i2", [3] = "i3", [4] = "i4", [8] = "i8"};
-    const struct sp_safetensor *t = w->codes.tensor;
-    uint64_t rows = t->shape[1];
-    enum sp_status st;
-
-    w->codes.bits = find_bits(m, t, zeros, w->index);
-    if (w->codes.bits == 0) {
+    if (bits == 0) {
         return sp_fail(m->err, SP_E_INPUT,
                        "tensor \"%s\": %llu words for %llu zero points, which is not 2, 3, 4 or 8 "
                        "bits for each",
-                       zeros->name, (unsigned long long)zeros->shape[1], (unsigned long long)rows);
+                       zeros->name, (unsigned long long)zeros->shape[1],
+                       (unsigned long long)w->codes.tensor->shape[1]);
     }
-    w->coding = codings[w->codes.bits];
-    w->codes.packing = SP_PACK_DOWN;
-    w->codes.transposed = true;
-    w->codes.pitch = rows * 32;
-    w->shape[0] = rows;
-    w->shape[1] = t->shape[0] * 32 / w->codes.bits;
-    w->grid_cols = zeros->shape[0];
-    w->zero_codes = zeros_across(w, zeros, SP_PACK_ALONG);
-    if (m->stated->zeros_less_one) add_one(w);
-    if ((st = sp_match_shape(m, w->scales, w->grid_cols, rows))) return st;
-    w->grid_rows = rows;
-    if (w->index == NULL) return sp_match_fit_tile(m, w, 0);
-    w->tile = (struct sp_tile){1, w->shape[1]};
+    w->codes.bits = bits;
+    w->coding = codings[bits];
+    w->zero_codes.word_offset = m->stated->zeros_less_one ? ones[bits] : 0;
+    w->zeros_wrap = m->stated->zeros_less_one && bits == 3;
     return SP_OK;
 }
 
-/* qweight [K, N / 8], scales [groups, N], qzeros [groups, N / 8]. */
-static enum sp_status shape_awq(struct sp_weight_match *m, struct sp_weight *w,
-                                const struct sp_safetensor *zeros)
+/* The groups of a weight whose grid has a column for each. */
+static enum sp_status fit_groups(struct sp_weight_match *m, struct sp_weight *w, uint64_t group,
+                                 const struct sp_safetensor *zeros)
 {
-    const struct sp_safetensor *t = w->codes.tensor;
-    uint64_t rows = t->shape[1] * 8;
-    enum sp_status st;
-
-    w->codes.packing = SP_PACK_AWQ;
-    w->codes.transposed = true;
-    w->codes.pitch = t->shape[1] * 32;
-    w->shape[0] = rows;
-    w->shape[1] = t->shape[0];
-    w->grid_rows = rows;
-    w->grid_cols = zeros->shape[0];
-    w->zero_codes = zeros_across(w, zeros, SP_PACK_AWQ);
-    if ((st = sp_match_shape(m, zeros, w->grid_cols, t->shape[1]))) return st;
-    if ((st = sp_match_shape(m, w->scales, w->grid_cols, rows))) return st;
-    return sp_match_fit_tile(m, w, 0);
-}
-
-/* qweight [N, K / 8], qzeros [N, words], scales [N, 8 * words]: the groups beyond those of K are
- * padding. */
-static enum sp_status shape_awq_gemv(struct sp_weight_match *m, struct sp_weight *w,
-                                     const struct sp_safetensor *zeros)
-{
-    const struct sp_safetensor *t = w->codes.tensor;
-    uint64_t rows = t->shape[0], group;
-    enum sp_status st;
-
-    w->shape[0] = rows;
-    w->shape[1] = t->shape[1] * 8;
-    group = m->stated->n_tiles ? m->stated->tiles[0].cols : w->shape[1];
-    w->codes.pitch = t->shape[1] * 32;
-    w->grid_rows = rows;
-    w->grid_cols = sp_divide_up(w->shape[1], group);
-    w->tile = (struct sp_tile){1, group};
-    w->scale_pitch = zeros->shape[1] * 8;
-    w->scales_transposed = false;
-    w->zero_codes = (struct sp_code_matrix){.tensor = zeros,
-                                            .bits = 4,
-                                            .rows = rows,
-                                            .cols = w->grid_cols,
-                                            .pitch = zeros->shape[1] * 32};
-    if ((st = sp_match_shape(m, zeros, rows, zeros->shape[1]))) return st;
-    if ((st = sp_match_shape(m, w->scales, rows, w->scale_pitch))) return st;
-    if (w->grid_cols <= w->scale_pitch) return SP_OK;
+    if (group == 0 && w->index == NULL) return sp_match_fit_tile(m, w, 0);
+    w->tile = (struct sp_tile){1, group ? group : w->shape[1]};
+    if (group == 0 || w->grid_cols <= w->scale_pitch) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": zero points of %llu groups, expected %llu",
                    zeros->name, (unsigned long long)w->scale_pitch,
                    (unsigned long long)w->grid_cols);
 }
 
+/* The matrices of words, qweight and qzeros, and the scales:
+ *
+ *   GPTQ  [K * bits / 32, N] packed down, [groups, N * bits / 32], [groups, N]
+ *   AWQ   [K, N / 8], [groups, N / 8], [groups, N]
+ *   gemv  [N, K / 8], [N, words], [N, 8 * words]: the groups beyond those of K are padding */
+static enum sp_status shape_words(struct sp_weight_match *m, struct sp_weight *w,
+                                  const struct sp_safetensor *zeros)
+{
+    const struct sp_safetensor *t = w->codes.tensor;
+    bool awq = m->stated->layout == SP_QUANT_AWQ, gemv = m->stated->layout == SP_QUANT_AWQ_V;
+    uint64_t group = 0;
+    enum sp_status st = awq || gemv ? SP_OK : set_bits(m, w, zeros);
+
+    if (st) return st;
+    w->shape[0] = awq ? t->shape[1] * 8 : t->shape[gemv ? 0 : 1];
+    w->shape[1] = gemv ? t->shape[1] * 8 : awq ? t->shape[0] : t->shape[0] * 32 / w->codes.bits;
+    if (gemv) group = m->stated->n_tiles ? m->stated->tiles[0].cols : w->shape[1];
+    w->codes.packing = awq ? SP_PACK_AWQ : gemv ? SP_PACK_ALONG : SP_PACK_DOWN;
+    w->codes.transposed = w->scales_transposed = !gemv;
+    w->codes.pitch = t->shape[1] * 32;
+    w->codes.rows = w->grid_rows = w->shape[0];
+    w->codes.cols = w->shape[1];
+    w->grid_cols = gemv ? sp_divide_up(w->shape[1], group) : zeros->shape[0];
+    w->scale_pitch = gemv ? zeros->shape[1] * 8 : w->shape[0];
+    w->zero_codes.tensor = zeros;
+    w->zero_codes.packing = awq ? SP_PACK_AWQ : SP_PACK_ALONG;
+    w->zero_codes.transposed = !gemv;
+    w->zero_codes.bits = w->codes.bits;
+    w->zero_codes.rows = w->shape[0];
+    w->zero_codes.cols = w->grid_cols;
+    w->zero_codes.pitch = zeros->shape[1] * 32;
+    if (awq && (st = sp_match_shape(m, zeros, w->grid_cols, t->shape[1]))) return st;
+    if (gemv && (st = sp_match_shape(m, zeros, w->shape[0], zeros->shape[1]))) return st;
+    st = sp_match_shape(m, w->scales, gemv ? w->shape[0] : w->grid_cols, w->scale_pitch);
+    return st ? st : fit_groups(m, w, group, zeros);
+}
+
 enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safetensor *t)
 {
-    struct sp_weight w = {.codes = {.tensor = t, .bits = 4},
-                          .rank = 2,
-                          .coding = "i4",
-                          .code = SP_CODE_UNSIGNED,
-                          .scales_transposed = true};
+    struct sp_weight w = {
+        .codes = {.tensor = t, .bits = 4}, .rank = 2, .coding = "i4", .code = SP_CODE_UNSIGNED};
     const struct sp_safetensor *zeros;
     enum sp_status st;
     size_t base;
@@ -210,21 +176,8 @@ enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safeten
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": scales of type %s", w.scales->name,
                        sp_dtype_info(w.scale_type)->name);
     }
-    switch (m->stated->layout) {
-    case SP_QUANT_AWQ:
-        st = shape_awq(m, &w, zeros);
-        break;
-    case SP_QUANT_AWQ_V:
-        st = shape_awq_gemv(m, &w, zeros);
-        break;
-    default:
-        w.index = sp_match_find(m, t->name, base, ".g_idx");
-        st = shape_gptq(m, &w, zeros);
-    }
-    if (st || (st = sp_match_index(m, &w))) return st;
-    if (w.scales_transposed) w.scale_pitch = w.shape[0];
-    w.codes.rows = w.shape[0];
-    w.codes.cols = w.shape[1];
+    if (m->stated->layout == SP_QUANT_GPTQ) w.index = sp_match_find(m, t->name, base, ".g_idx");
+    if ((st = shape_words(m, &w, zeros)) || (st = sp_match_index(m, &w))) return st;
     return sp_match_add(m, w, t->name, base, ".weight");
 }
 
@@ -269,26 +222,26 @@ static enum sp_status check_mlx(struct sp_weight_match *m, struct sp_weight *w,
 static enum sp_status set_mlx_mode(struct sp_weight_match *m, struct sp_weight *w,
                                    const struct sp_mlx_format *format, size_t base)
 {
-    static const char *const codings[9] = {
-        [2] = "i2", [3] = "i3", [4] = "i4", [5] = "i5", [6] = "i6", [8] = "i8"};
+    static const struct {
+        const char *coding;
+        enum sp_code code;
+        enum sp_dtype scale_type;
+    } modes[] = {
+        [SP_MLX_MXFP4] = {"mx4", SP_CODE_E2M1, SP_F8_E8M0},
+        [SP_MLX_NVFP4] = {"nv4", SP_CODE_E2M1, SP_F8_E4M3},
+        [SP_MLX_MXFP8] = {"mx8", SP_CODE_E4M3, SP_F8_E8M0},
+        [SP_MLX_AFFINE] = {NULL, SP_CODE_UNSIGNED, SP_DTYPE_NONE},
+    };
     bool affine = format->mode == SP_MLX_AFFINE;
     enum sp_status st;
 
-    w->coding = format->mode == SP_MLX_MXFP8 ? "mx8" : "mx4";
-    w->code = format->mode == SP_MLX_MXFP8 ? SP_CODE_E4M3 : SP_CODE_E2M1;
-    w->scale_type = SP_F8_E8M0;
-    if (format->mode == SP_MLX_NVFP4) {
-        w->coding = "nv4";
-        w->scale_type = SP_F8_E4M3;
-    }
-    if (affine) {
-        w->coding = codings[format->bits];
-        w->code = SP_CODE_UNSIGNED;
-        w->scale_type = w->scales->dtype;
-        w->biases = true;
-        st = sp_match_need(&w->zeros, m, w->codes.tensor, base, "their biases", ".biases");
-        if (st) return st;
-    }
+    w->coding = affine ? codings[format->bits] : modes[format->mode].coding;
+    w->code = modes[format->mode].code;
+    w->scale_type = affine ? w->scales->dtype : modes[format->mode].scale_type;
+    w->biases = affine;
+    if (affine &&
+        (st = sp_match_need(&w->zeros, m, w->codes.tensor, base, "their biases", ".biases")))
+        return st;
     if (affine ? sp_dtype_is_float(w->scales->dtype) && sp_dtype_is_float(w->zeros->dtype)
                : w->scales->dtype == SP_U8)
         return SP_OK;
@@ -389,8 +342,7 @@ static enum sp_status match_4_bits(struct sp_weight_match *m, const struct sp_sa
     w.shape[1] = w.codes.cols = (uint64_t)s.shape[1];
     w.codes.pitch = w.codes.cols * 4;
     w.tile = (struct sp_tile){1, (uint64_t)s.block};
-    w.grid_rows = w.shape[0];
-    w.grid_cols = 1 + sp_divide_up(w.shape[1], w.tile.cols);
+    w.grid_cols = 1;
     n = w.shape[0] * w.shape[1];
     n_scales = sp_divide_up(n, w.tile.cols);
     if (t->size != sp_divide_up(n, 2)) {

@@ -82,7 +82,7 @@ struct sp_weight {
 
     struct sp_tile tile;           /* rows and columns that share a scale */
     uint64_t grid_rows, grid_cols; /* of one matrix; one scale for all matrices: grid_rows is 0 */
-    bool flat; /* groups of tile.cols weights follow each other across the ends of rows */
+    bool flat; /* groups of tile.cols weights, each a row of the grid, cross the ends of rows */
     const struct sp_safetensor *index; /* the group of each column, or NULL */
 
     const struct sp_safetensor *scales;

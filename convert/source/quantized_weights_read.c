@@ -97,10 +97,12 @@ void sp_weight_workspace_release(struct sp_weight_workspace *ws)
     *ws = (struct sp_weight_workspace){0};
 }
 
-static uint64_t grid_row(const struct sp_weight *w, uint64_t row)
+/* The row of the grid that column k of a row belongs to; of a flat weight its group. */
+static uint64_t grid_row(const struct sp_weight *w, uint64_t row, uint64_t k)
 {
     uint64_t rows = w->shape[w->rank - 2];
 
+    if (w->flat) return (row * columns(w) + k) / w->tile.cols;
     return row / rows * w->grid_rows + (w->grid_rows ? row % rows / w->tile.rows : 0);
 }
 
@@ -164,17 +166,51 @@ static enum sp_status check_finite(const float *x, const struct sp_weight *w, si
     return SP_OK;
 }
 
+/* out[n] = numbers first.. of a vector. */
+static enum sp_status read_vector(float *out, const struct sp_safetensor *t, uint64_t first,
+                                  size_t n, struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    struct sp_weight plain = {.grid_cols = 1, .scale_pitch = 1};
+
+    return read_numbers(out, &plain, t, t->dtype, first, n, ws, err);
+}
+
+/* scales[i] becomes table[code] * nested[i / block] + offset. */
+static enum sp_status read_nested(const struct sp_weight *w, uint64_t first, size_t n,
+                                  struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    const struct sp_nested_scales *nested = &w->nested;
+    uint64_t begin = first / nested->block, end = (first + n - 1) / nested->block + 1;
+    struct sp_code_matrix codes = {
+        .tensor = w->scales, .bits = 8, .rows = w->scales->shape[0], .cols = 1, .pitch = 8};
+    enum sp_status st;
+
+    if ((st = sp_reserve(&ws->zero_codes, &ws->caps[4], n, 1, err)) ||
+        (st = sp_code_matrix_read(ws->zero_codes, &codes, first, n, &ws->buffer, err)) ||
+        (st = read_vector(ws->zeros, nested->scales, begin, (size_t)(end - begin), ws, err)))
+        return st;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t block = (first + i) / nested->block - begin;
+        ws->scales[i] = ws->nested[ws->zero_codes[i]] * ws->zeros[block] + nested->offset;
+    }
+    return SP_OK;
+}
+
 static enum sp_status load_grid(const struct sp_weight *w, uint64_t first, uint64_t last,
                                 struct sp_weight_workspace *ws, struct sp_err *err)
 {
-    uint64_t begin = grid_row(w, first);
-    size_t n = (size_t)(grid_row(w, last) + 1 - begin), all = n * (size_t)w->grid_cols;
+    uint64_t begin = grid_row(w, first, 0);
+    size_t n = (size_t)(grid_row(w, last, columns(w) - 1) + 1 - begin);
+    size_t all = n * (size_t)w->grid_cols;
     enum sp_status st;
 
     ws->first_grid_row = begin;
     if ((st = sp_reserve(&ws->scales, &ws->caps[1], all, sizeof(float), err))) return st;
     if ((st = sp_reserve(&ws->zeros, &ws->caps[2], all, sizeof(float), err))) return st;
-    if ((st = read_numbers(ws->scales, w, w->scales, w->scale_type, begin, n, ws, err))) return st;
+    st = w->nested.scales
+             ? read_nested(w, begin, n, ws, err)
+             : read_numbers(ws->scales, w, w->scales, w->scale_type, begin, n, ws, err);
+    if (st) return st;
     for (size_t i = 0; w->scales_divide && i < all; i++)
         ws->scales[i] = 1 / ws->scales[i];
     for (size_t i = 0; w->global && !ws->plain_scales && i < all; i++)
@@ -186,59 +222,6 @@ static enum sp_status load_grid(const struct sp_weight *w, uint64_t first, uint6
     if (st) return st;
     return check_finite(ws->zeros, w, all, ws, w->zeros->name, w->biases ? "bias" : "zero point",
                         err);
-}
-
-/* out[n] = numbers first.. of a vector. */
-static enum sp_status read_vector(float *out, const struct sp_safetensor *t, uint64_t first,
-                                  size_t n, struct sp_weight_workspace *ws, struct sp_err *err)
-{
-    struct sp_weight plain = {.grid_cols = 1, .scale_pitch = 1};
-
-    return read_numbers(out, &plain, t, t->dtype, first, n, ws, err);
-}
-
-/* scales[i] becomes table[code] * nested[i / block] + offset. */
-static enum sp_status load_nested(const struct sp_weight *w, size_t n,
-                                  struct sp_weight_workspace *ws, struct sp_err *err)
-{
-    const struct sp_nested_scales *nested = &w->nested;
-    uint64_t begin = ws->first_grid_row / nested->block;
-    uint64_t end = (ws->first_grid_row + n - 1) / nested->block + 1;
-    struct sp_code_matrix codes = {
-        .tensor = w->scales, .bits = 8, .rows = w->scales->shape[0], .cols = 1, .pitch = 8};
-    enum sp_status st;
-
-    if ((st = sp_reserve(&ws->zero_codes, &ws->caps[4], n, 1, err)) ||
-        (st = sp_reserve(&ws->zeros, &ws->caps[2], end - begin, sizeof(float), err)) ||
-        (st = sp_code_matrix_read(ws->zero_codes, &codes, ws->first_grid_row, n, &ws->buffer,
-                                  err)) ||
-        (st = read_vector(ws->zeros, nested->scales, begin, (size_t)(end - begin), ws, err)))
-        return st;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t block = (ws->first_grid_row + i) / nested->block - begin;
-        ws->scales[i] = ws->nested[ws->zero_codes[i]] * ws->zeros[block] + nested->offset;
-    }
-    return SP_OK;
-}
-
-/* The groups of rows first..last of a flattened matrix. */
-static enum sp_status load_flat(const struct sp_weight *w, uint64_t first, uint64_t last,
-                                struct sp_weight_workspace *ws, struct sp_err *err)
-{
-    uint64_t begin = first * columns(w) / w->tile.cols;
-    uint64_t end = ((last + 1) * columns(w) - 1) / w->tile.cols + 1;
-    size_t n = (size_t)(end - begin);
-    enum sp_status st;
-
-    ws->first_grid_row = begin;
-    if ((st = sp_reserve(&ws->scales, &ws->caps[1], n, sizeof(float), err))) return st;
-    if (w->nested.scales)
-        st = load_nested(w, n, ws, err);
-    else
-        st = read_vector(ws->scales, w->scales, begin, n, ws, err);
-    if (st) return st;
-    return check_finite(ws->scales, &(struct sp_weight){.grid_cols = 1}, n, ws, w->scales->name,
-                        "scale", err);
 }
 
 /* ---- what all rows share ---- */
@@ -296,7 +279,7 @@ static enum sp_status load_strip(const struct sp_weight *w, uint64_t first, uint
     if (held != w && (st = load_tables(w, ws, err))) return st;
     if ((st = sp_reserve(&ws->codes, &ws->caps[0], n * columns(w), 1, err)) ||
         (st = sp_code_matrix_read(ws->codes, &w->codes, first, (size_t)n, &ws->buffer, err)) ||
-        (st = (w->flat ? load_flat : load_grid)(w, first, first + n - 1, ws, err)))
+        (st = load_grid(w, first, first + n - 1, ws, err)))
         return st;
     ws->weight = w;
     ws->first = first;
@@ -308,8 +291,7 @@ static void decode_row(float *out, const struct sp_weight *w, uint64_t row,
                        const struct sp_weight_workspace *ws)
 {
     size_t cols = (size_t)columns(w);
-    uint64_t at = w->flat ? row * cols / w->tile.cols - ws->first_grid_row
-                          : (grid_row(w, row) - ws->first_grid_row) * w->grid_cols;
+    uint64_t at = (grid_row(w, row, 0) - ws->first_grid_row) * w->grid_cols;
     struct sp_code_groups groups = {.scales = ws->scales + at,
                                     .biases = w->biases,
                                     .index = w->index ? ws->index : NULL,
@@ -383,7 +365,7 @@ enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_we
 
     if (st) return st;
     if (w->global) sp_group_put_factor(panel, lane, w->factor);
-    at = (size_t)((grid_row(w, row) - ws->first_grid_row) * w->grid_cols);
+    at = (size_t)((grid_row(w, row, 0) - ws->first_grid_row) * w->grid_cols);
     for (size_t k = 0; k < cols; k += n) {
         const uint8_t *codes = ws->codes + (row - ws->first) * cols + k;
         struct sp_group group;

@@ -18,9 +18,9 @@ struct sp_weight_workspace {
     const struct sp_weight *weight; /* borrowed; NULL: none */
     uint64_t first, n;              /* its rows first..first+n-1 */
     uint8_t *codes;                 /* [n][cols] */
-    float *scales, *zeros;          /* [rows of the grid][grid_cols]; of a flat one all groups */
-    uint64_t first_grid_row;        /* of a flat weight: its first group */
-    uint32_t *index;                /* [cols] */
+    float *scales, *zeros;          /* [rows of the grid][grid_cols] */
+    uint64_t first_grid_row;
+    uint32_t *index; /* [cols] */
     uint8_t *zero_codes;
     float *row;        /* of numbers */
     float values[256]; /* of the codes */

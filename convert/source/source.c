@@ -1,9 +1,9 @@
 /* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
 #include "convert/source/source.h"
 
-#include "convert/gguf/gguf_config.h"
+#include "convert/gguf/gguf_model.h"
 #include "format/tokenizer/gguf_tokenizer.h"
-#include "convert/source/model_folder.h"
+#include "convert/source/source_name.h"
 #include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/affix.h"
@@ -177,17 +177,15 @@ static enum sp_status match_tensors(struct sp_source *source, struct sp_err *err
     return st;
 }
 
-static enum sp_status check_classifier(const struct sp_source *source, enum sp_part want,
-                                       struct sp_err *err)
+static enum sp_status check_classifier(const struct sp_source *source, struct sp_err *err)
 {
-    if (want == SP_PART_TARGET) return SP_OK;
+    if (source->part == SP_PART_TARGET) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s cannot be a draft", source->config.architecture);
 }
 
 /* `folder` holds the texts, `weights` is the folder or one file. */
-static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part want,
-                                      const char *folder, const char *weights, char **warnings,
-                                      struct sp_err *err)
+static enum sp_status open_checkpoint(struct sp_source *source, const char *folder,
+                                      const char *weights, char **warnings, struct sp_err *err)
 {
     struct sp_text *texts = source->texts, *json = &texts[SP_SECTION_CONFIG];
     enum sp_status st;
@@ -214,13 +212,13 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
         return st;
     }
     if (sp_config_is_classifier(&source->config)) {
-        if ((st = check_classifier(source, want, err)) ||
+        if ((st = check_classifier(source, err)) ||
             (st = sp_classifier_head_read(&texts[SP_SECTION_POOLING], &source->config.pooling,
                                           folder, &source->config, json, err))) {
             sp_context(err, "%s", source->path);
             return st;
         }
-    } else if (want == SP_PART_TARGET && source->config.draft.kind == SP_DRAFT_NONE &&
+    } else if (source->part == SP_PART_TARGET && source->config.draft.kind == SP_DRAFT_NONE &&
                (st = sp_pooling_files_read(&texts[SP_SECTION_POOLING], &source->config.pooling,
                                            folder, source->config.n_hidden,
                                            source->config.max_positions, err))) {
@@ -297,10 +295,9 @@ static enum sp_status make_texts(struct sp_source *source, char **warnings, stru
     return sp_gguf_template_text(&texts[SP_SECTION_TEMPLATE], gguf->file, warnings, err);
 }
 
-static enum sp_status read_gguf_head(struct sp_source *source, enum sp_part want,
-                                     struct sp_err *err)
+static enum sp_status read_gguf_head(struct sp_source *source, struct sp_err *err)
 {
-    enum sp_status st = check_classifier(source, want, err);
+    enum sp_status st = check_classifier(source, err);
 
     if (!st) st = sp_gguf_pooling_check_rank(source->gguf, err);
     if (st) return st;
@@ -309,8 +306,7 @@ static enum sp_status read_gguf_head(struct sp_source *source, enum sp_part want
                                         &source->texts[SP_SECTION_CONFIG], err);
 }
 
-static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, char **warnings,
-                                struct sp_err *err)
+static enum sp_status open_gguf(struct sp_source *source, char **warnings, struct sp_err *err)
 {
     const struct sp_text *json = &source->texts[SP_SECTION_CONFIG];
     enum sp_status st;
@@ -320,8 +316,8 @@ static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, cha
     st = make_texts(source, warnings, err);
     if (!st) st = sp_config_parse(&source->config, json->at, json->size, warnings, err);
     if (!st && sp_config_is_classifier(&source->config)) {
-        st = read_gguf_head(source, want, err);
-    } else if (!st && want == SP_PART_TARGET) {
+        st = read_gguf_head(source, err);
+    } else if (!st && source->part == SP_PART_TARGET) {
         st = sp_gguf_pooling_text(&source->texts[SP_SECTION_POOLING], &source->config.pooling,
                                   source->gguf, source->config.max_positions, warnings, err);
     }
@@ -395,16 +391,14 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
     return st;
 }
 
-static enum sp_status open_pack(struct sp_source *source, enum sp_part want, struct sp_err *err)
+static enum sp_status open_pack(struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
 
     if ((st = sp_pack_open(&source->pack, source->path, err))) return st;
     if ((st = sp_pack_expect_model(source->pack, err))) return st;
-    source->part = want == SP_PART_DRAFT &&
-                           sp_pack_find_section(source->pack, SP_PART_DRAFT, SP_SECTION_CONFIG)
-                       ? SP_PART_DRAFT
-                       : SP_PART_TARGET;
+    if (!sp_pack_find_section(source->pack, SP_PART_DRAFT, SP_SECTION_CONFIG))
+        source->part = SP_PART_TARGET;
     return read_part(source, err);
 }
 
@@ -428,16 +422,15 @@ enum sp_status sp_source_read_text(struct sp_text *out, const struct sp_source *
     return sp_pack_read_section(source->pack, source->part, section, out, err);
 }
 
-static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **warnings,
-                                struct sp_err *err)
+static enum sp_status open_file(struct sp_source *source, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     uint8_t magic[8];
     char *folder = NULL;
 
     if ((st = sp_file_read_magic(magic, sizeof magic, source->path, err))) return st;
-    if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
-    if (sp_gguf_is_magic(magic)) return open_gguf(source, want, warnings, err);
+    if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, err);
+    if (sp_gguf_is_magic(magic)) return open_gguf(source, warnings, err);
     if (!sp_ends_with(source->path, ".safetensors")) {
         return sp_fail(err, SP_E_INPUT,
                        "%s: neither safetensors, GGUF nor packed, expected a checkpoint folder, a "
@@ -445,14 +438,13 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
                        source->path);
     }
     if ((st = sp_file_folder(&folder, source->path, err))) return st;
-    st = open_checkpoint(source, want, folder, source->path, warnings, err);
+    st = open_checkpoint(source, folder, source->path, warnings, err);
     free(folder);
     return st;
 }
 
 /* A checkpoint, or the one GGUF file in the folder. */
-static enum sp_status open_folder(struct sp_source *source, enum sp_part want, char **warnings,
-                                  struct sp_err *err)
+static enum sp_status open_folder(struct sp_source *source, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     char *gguf = NULL;
@@ -461,9 +453,9 @@ static enum sp_status open_folder(struct sp_source *source, enum sp_part want, c
     if (gguf) {
         free(source->path);
         source->path = gguf;
-        return open_gguf(source, want, warnings, err);
+        return open_gguf(source, warnings, err);
     }
-    if ((st = open_checkpoint(source, want, source->path, source->path, warnings, err)) == SP_OK)
+    if ((st = open_checkpoint(source, source->path, source->path, warnings, err)) == SP_OK)
         return SP_OK;
     if (sp_file_exists_in(source->path, "model.safetensors") &&
         sp_file_exists_in(source->path, "model.safetensors.index.json"))
@@ -490,9 +482,9 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
                      "not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
-        st = open_folder(&source, want, warnings, err);
+        st = open_folder(&source, warnings, err);
     } else {
-        st = open_file(&source, want, warnings, err);
+        st = open_file(&source, warnings, err);
     }
     if (st) goto done;
     *out = source;
@@ -539,69 +531,57 @@ static uint64_t stored_size(const struct sp_row_span *p, const struct sp_weight 
     return w->size / sp_weight_rows(w) * n / w->shape[w->rank - 1];
 }
 
-/* Merges the type of another part of a tensor into that of the parts before it. */
-static void add_dtype(struct sp_stored *out, enum sp_dtype dtype)
+/* How one span of a tensor is stored. */
+static enum sp_status describe_span(struct sp_stored *out, const struct sp_source *source,
+                                    const struct sp_row_span *p, struct sp_err *err)
 {
-    if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
-        out->dtype = dtype;
-    else if (out->dtype != dtype && sp_codec_can_read(out->dtype))
-        out->dtype = SP_F32;
+    const struct sp_gguf_weight *g =
+        source->gguf ? sp_gguf_weight_find(source->gguf, p->source) : NULL;
+    const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
+    const struct sp_safetensor *t = NULL;
+    uint64_t n_rows = p->n_rows;
+
+    if (source->checkpoint)
+        t = w ? w->codes.tensor : sp_safetensors_find(source->checkpoint, p->source);
+    if (g) {
+        const struct sp_ggml_type_info *info = sp_ggml_type_info(g->tensor->type);
+        if (p->transposed) n_rows = n_rows * p->n_cols / g->shape[g->rank - 1];
+        if (!p->transposed) out->kept = sp_gguf_weight_kept(&out->kept_flags, g);
+        out->dtype = sp_gguf_weight_float_type(g);
+        out->coding = info->code_bits ? info->name : NULL;
+        out->code_bits = info->code_bits;
+        out->size = g->rank > 1 ? g->tensor->size / sp_n_elements(g->shape, g->rank - 1) * n_rows
+                                : g->tensor->size;
+        return SP_OK;
+    }
+    if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
+    out->dtype = w ? sp_weight_float_type(w) : t->dtype;
+    out->size = stored_size(p, w, t);
+    if (w == NULL) return SP_OK;
+    out->coding = w->coding;
+    out->code_bits = w->codes.bits;
+    if (!p->transposed) out->kept = sp_weight_kept(&out->kept_flags, w);
+    out->rounds_scales = out->kept && w->scale_type == SP_F32;
+    return SP_OK;
 }
 
-/* Merges the type that keeps the codes of another part into that of the parts before it. */
-static void add_kept(struct sp_stored *out, bool first, enum sp_dtype kept, uint8_t flags)
+/* Merges how another part of a tensor is stored into that of the parts before it. */
+static void add_part(struct sp_stored *out, const struct sp_stored *part, bool first)
 {
+    if (first || !sp_codec_can_read(part->dtype))
+        out->dtype = part->dtype;
+    else if (out->dtype != part->dtype && sp_codec_can_read(out->dtype))
+        out->dtype = SP_F32;
     if (first) {
-        out->kept = kept;
-        out->kept_flags = flags;
-    } else if (out->kept != kept || out->kept_flags != flags) {
+        out->kept = part->kept;
+        out->kept_flags = part->kept_flags;
+    } else if (out->kept != part->kept || out->kept_flags != part->kept_flags) {
         out->kept = SP_DTYPE_NONE;
     }
-}
-
-static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
-                                    const struct sp_source *source, const struct sp_row_span *p,
-                                    struct sp_err *err)
-{
-    const struct sp_gguf_weight *w = sp_gguf_weight_find(source->gguf, p->source);
-    const struct sp_ggml_type_info *info;
-    uint64_t n_rows = p->n_rows;
-    enum sp_dtype kept;
-    uint8_t flags = 0;
-
-    if (w == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
-    if (p->transposed) n_rows = n_rows * p->n_cols / w->shape[w->rank - 1];
-    info = sp_ggml_type_info(w->tensor->type);
-    kept = p->transposed ? SP_DTYPE_NONE : sp_gguf_weight_kept(&flags, w);
-    add_kept(out, out->dtype == SP_DTYPE_NONE, kept, flags);
-    add_dtype(out, sp_gguf_weight_float_type(w));
-    if (info->code_bits) out->coding = info->name;
-    if (info->code_bits > out->code_bits) out->code_bits = info->code_bits;
-    *plain = *plain || info->code_bits == 0;
-    out->size += w->rank > 1 ? w->tensor->size / sp_n_elements(w->shape, w->rank - 1) * n_rows
-                             : w->tensor->size;
-    return SP_OK;
-}
-
-static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct sp_source *source,
-                               const struct sp_row_span *p, struct sp_err *err)
-{
-    const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
-    const struct sp_safetensor *t =
-        w ? w->codes.tensor : sp_safetensors_find(source->checkpoint, p->source);
-    enum sp_dtype kept = SP_DTYPE_NONE;
-    uint8_t flags = 0;
-
-    if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
-    if (w) out->coding = w->coding;
-    if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
-    *plain = *plain || w == NULL;
-    if (w && !p->transposed) kept = sp_weight_kept(&flags, w);
-    if (kept && w->scale_type == SP_F32) out->rounds_scales = true;
-    add_kept(out, out->dtype == SP_DTYPE_NONE, kept, flags);
-    add_dtype(out, w ? sp_weight_float_type(w) : t->dtype);
-    out->size += stored_size(p, w, t);
-    return SP_OK;
+    if (part->coding) out->coding = part->coding;
+    if (part->code_bits > out->code_bits) out->code_bits = part->code_bits;
+    out->rounds_scales = out->rounds_scales || part->rounds_scales;
+    out->size += part->size;
 }
 
 enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
@@ -621,11 +601,12 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
     }
     *out = (struct sp_stored){.layout = SP_PLAIN, .merged = merged};
     for (size_t i = 0; i < spec->n_spans && !st; i++) {
-        const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
-        st = source->gguf ? add_gguf_span(out, &plain, source, p, err)
-                          : add_span(out, &plain, source, p, err);
-        if (plain) out->code_bits = 0;
+        struct sp_stored part = {0};
+        st = describe_span(&part, source, &source->specs.spans[spec->first_span + i], err);
+        add_part(out, &part, i == 0);
+        plain = plain || part.coding == NULL;
     }
+    if (plain) out->code_bits = 0;
     if (merged) out->kept = SP_DTYPE_NONE;
     return st;
 }

@@ -96,4 +96,18 @@ uint64_t sp_spec_elements(const struct sp_tensor_spec *spec);
 SP_MUST_CHECK enum sp_status sp_generation_check(const struct sp_source *target, char **warnings,
                                                  struct sp_err *err);
 
+/* ---- merging an adapter (source_adapter.c) ---- */
+
+/* Finds the places of the changes of the adapter at `path` in a target, as source->merge, and
+ * leaves its texts as they are. At most once; the source is released by the caller on failure, too.
+ */
+SP_MUST_CHECK enum sp_status sp_source_place(struct sp_source *source, const char *path,
+                                             char **warnings, struct sp_err *err);
+
+/* Merges the adapter at `path` into a target: its weights are then the merged ones, and its texts
+ * record the adapter. At most once, before anything is planned; the source is released by the
+ * caller on failure, too. */
+SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
+                                             char **warnings, struct sp_err *err);
+
 #endif

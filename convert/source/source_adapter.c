@@ -1,8 +1,8 @@
 /* Merging an adapter into a source: its changes are placed once, and from then on every read of a
  * row gives the merged one. */
-#include "convert/source/source_adapter.h"
+#include "convert/source/source.h"
 
-#include "convert/adapter/merge_record.h"
+#include "convert/adapter/merge.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"

@@ -7,7 +7,6 @@
  *   OLLAMA/blobs/sha256-DIGEST                    a layer */
 #include "convert/source/source_name.h"
 
-#include "convert/source/model_folder.h"
 #include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/base/unicode.h"

@@ -2,7 +2,7 @@
  * every step-th row of a stored tensor, possibly transposed or quantized; that of a packed file is
  * decoded panel by panel. */
 #include "convert/source/source_read.h"
-#include "convert/adapter/merge_rows.h"
+#include "convert/adapter/merge.h"
 #include "convert/source/quantized_weights_read.h"
 
 #include "format/base/mem.h"
@@ -13,8 +13,6 @@
 #include "quantize/types/groupwise.h"
 
 #include <stdlib.h>
-
-enum { MIN_SCRATCH = 1 << 16 };
 
 /* A row span and the stored tensor it is cut from. */
 struct cut {
@@ -50,46 +48,55 @@ static uint64_t stored_cols(const struct cut *cut)
                       : cut->weight->shape[cut->weight->rank - 1];
 }
 
-/* A row of plain numbers as bytes; of a weight that is decoded and read transposed, as floats. */
-enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
-                                 const struct sp_tensor_spec *spec, struct sp_err *err)
+static enum sp_status grow_scratch(struct sp_scratch *scratch, size_t size, struct sp_err *err)
 {
-    size_t most = MIN_SCRATCH;
+    enum sp_status st;
 
-    for (size_t i = 0; source->pack == NULL && i < spec->n_spans; i++) {
-        struct cut cut = cut_of(source, spec, i);
-        size_t row;
-        if (cut.block) {
-            uint64_t cols = cut.span->transposed ? stored_cols(&cut) : cut.span->n_cols;
-            if (!sp_gguf_weight_scratch(&row, cut.block, cols))
-                return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
-            if (row > most) most = row;
-        }
-        if (cut.span->transposed != (cut.weight || cut.block)) continue;
-        if (!sp_mul(&row, cut.tensor ? cut.span->n_cols : (size_t)stored_cols(&cut),
-                    cut.tensor ? cut.width : 2))
-            return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
-        if (row > most) most = row;
-    }
-    *out = most;
+    free(scratch->bytes);
+    free(scratch->floats);
+    scratch->bytes = NULL;
+    scratch->floats = NULL;
+    scratch->size = 0;
+    if ((st = sp_new_aligned(&scratch->bytes, size, 1, err))) return st;
+    if ((st = sp_new_aligned(&scratch->floats, size / 2 + 1, sizeof(float), err))) return st;
+    scratch->size = size;
     return SP_OK;
+}
+
+/* Makes room for what reading a cut takes: a row of plain numbers as bytes, or a row of a weight
+ * that is decoded and read transposed as floats. */
+static enum sp_status fit_scratch(struct sp_scratch *scratch, const struct cut *cut,
+                                  const struct sp_tensor_spec *spec, struct sp_err *err)
+{
+    const struct sp_row_span *p = cut->span;
+    size_t block = 0, row = 0;
+    bool fits = true;
+
+    if (cut->block) {
+        fits = sp_gguf_weight_scratch(&block, cut->block,
+                                      p->transposed ? stored_cols(cut) : p->n_cols);
+    }
+    if (p->transposed == (cut->tensor == NULL)) {
+        fits = fits && sp_mul(&row, cut->tensor ? p->n_cols : (size_t)stored_cols(cut),
+                              cut->tensor ? cut->width : 2);
+    }
+    if (!fits) return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
+    if (block > row) row = block;
+    return row > scratch->size ? grow_scratch(scratch, row, err) : SP_OK;
 }
 
 enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_scratch scratch = {.size = size, .kernels = sp_kernels_best()->tile};
+    struct sp_scratch scratch = {.kernels = sp_kernels_best()->tile};
 
-    if ((st = sp_new_aligned(&scratch.bytes, size, 1, err))) return st;
-    if ((st = sp_new_aligned(&scratch.floats, size / 2 + 1, sizeof(float), err))) goto fail;
-    if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto fail;
-    if ((st = sp_new(&scratch.weights, 1, sizeof *scratch.weights, err))) goto fail;
+    if ((st = grow_scratch(&scratch, size, err))) goto done;
+    if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto done;
+    if ((st = sp_new(&scratch.weights, 1, sizeof *scratch.weights, err))) goto done;
     *out = scratch;
-    return SP_OK;
-fail:
-    free(scratch.bytes);
-    free(scratch.floats);
-    free(scratch.merging);
+    scratch = (struct sp_scratch){0};
+done:
+    sp_scratch_release(&scratch);
     return st;
 }
 
@@ -256,8 +263,7 @@ static struct cut cut_at(const struct sp_source *source, const struct sp_tensor_
 enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *source,
                                     const struct sp_tensor_spec *spec,
                                     const struct sp_stored *stored, uint64_t first_row,
-                                    size_t n_rows, const struct sp_scratch *scratch,
-                                    struct sp_err *err)
+                                    size_t n_rows, struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
@@ -266,6 +272,7 @@ enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *sour
         uint64_t row = first_row + lane;
         struct cut cut = cut_at(source, spec, &row);
 
+        if ((st = fit_scratch(scratch, &cut, spec, err))) return st;
         if (cut.block)
             st = sp_gguf_weight_put_row(panel, lane, cut.block, row, scratch->bytes, err);
         else
@@ -313,7 +320,7 @@ static const struct sp_row_span *piece_of(const struct sp_source *source,
  * those that it changes. */
 static enum sp_status read_merged(float *out, const struct sp_source *source,
                                   const struct sp_tensor_spec *list, size_t i, uint64_t first,
-                                  uint64_t n, const struct sp_scratch *scratch, struct sp_err *err)
+                                  uint64_t n, struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -321,6 +328,7 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
         struct cut cut = cut_of(source, list, i);
         cut.scratch = scratch;
         cut.err = err;
+        if ((st = fit_scratch(scratch, &cut, list, err))) return st;
         if ((st = read_piece(out, &cut, first, n))) return st;
     }
     if (source->merge == NULL) return SP_OK;
@@ -343,8 +351,7 @@ void sp_source_undo_smoothing(float *x, const struct sp_source *source,
 
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
                                    const struct sp_tensor_spec *spec, uint64_t first_row,
-                                   uint64_t n_rows, const struct sp_scratch *scratch,
-                                   struct sp_err *err)
+                                   uint64_t n_rows, struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_tensor_spec *list = cut_by(source, spec);
@@ -371,8 +378,8 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
 }
 
 enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
-                                  const struct sp_tensor_spec *spec,
-                                  const struct sp_scratch *scratch, struct sp_err *err)
+                                  const struct sp_tensor_spec *spec, struct sp_scratch *scratch,
+                                  struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_tensor_spec *list = cut_by(source, spec);

@@ -11,22 +11,16 @@
 
 /* ---- equal tables ---- */
 
-enum { ROWS = 64 }; /* at a time; whole panels of a packed file */
+enum { ROWS = 64 /* at a time; whole panels of a packed file */, SCRATCH = 1 << 16 };
 
-/* *scratch grows to what reading takes. */
-static enum sp_status can_read(bool *out, size_t *scratch, const struct sp_source *source,
+static enum sp_status can_read(bool *out, const struct sp_source *source,
                                const struct sp_tensor_spec *spec, struct sp_err *err)
 {
     struct sp_stored stored;
-    size_t need;
-    enum sp_status st;
+    enum sp_status st = sp_source_stored(&stored, source, spec, err);
 
-    if ((st = sp_source_stored(&stored, source, spec, err))) return st;
-    *out = sp_codec_can_read(stored.dtype);
-    if (!*out) return SP_OK;
-    if ((st = sp_source_scratch(&need, source, spec, err))) return st;
-    if (need > *scratch) *scratch = need;
-    return SP_OK;
+    if (!st) *out = sp_codec_can_read(stored.dtype);
+    return st;
 }
 
 /* *same: both sources have their matrix, in one shape, and every element is the same float; false
@@ -40,16 +34,15 @@ static enum sp_status tensor_equal(bool *same, const struct sp_source *a, const 
     struct sp_scratch scratch = {0};
     uint64_t rows = s ? sp_spec_rows(s) : 0, cols = s ? sp_spec_cols(s) : 0;
     bool readable[2];
-    size_t need = 0;
     float *x = NULL, *y;
     enum sp_status st;
 
     *same = false;
     if (s == NULL || t == NULL || rows != sp_spec_rows(t) || cols != sp_spec_cols(t)) return SP_OK;
-    if ((st = can_read(&readable[0], &need, a, s, err))) return st;
-    if ((st = can_read(&readable[1], &need, b, t, err))) return st;
+    if ((st = can_read(&readable[0], a, s, err))) return st;
+    if ((st = can_read(&readable[1], b, t, err))) return st;
     if (!readable[0] || !readable[1]) return SP_OK;
-    if ((st = sp_scratch_open(&scratch, need, err))) goto done;
+    if ((st = sp_scratch_open(&scratch, SCRATCH, err))) goto done;
     if ((st = sp_new_aligned(&x, 2 * ROWS * cols, sizeof *x, err))) goto done;
     y = x + ROWS * cols;
     *same = true;
@@ -175,11 +168,9 @@ static enum sp_status read_vector(float **out, const struct sp_source *source,
 {
     struct sp_scratch scratch = {0};
     float *v = NULL;
-    size_t size;
     enum sp_status st;
 
-    if ((st = sp_source_scratch(&size, source, spec, err))) goto done;
-    if ((st = sp_scratch_open(&scratch, size, err))) goto done;
+    if ((st = sp_scratch_open(&scratch, SCRATCH, err))) goto done;
     if ((st = sp_new(&v, spec->shape[0], sizeof *v, err))) goto done;
     if ((st = sp_source_read_all(v, source, spec, &scratch, err))) goto done;
     *out = v;

@@ -1,7 +1,7 @@
 /* GGUF files that the tests make, as sources: what their values and tensors mean, and what is
  * refused, with its sentence. Files of llama.cpp's converter are in test_gguf_checkpoints.c. */
 #include "convert/create/plan.h"
-#include "convert/gguf/gguf_config.h"
+#include "convert/gguf/gguf_model.h"
 #include "format/tokenizer/gguf_tokenizer.h"
 #include "convert/source/source.h"
 #include "convert/source/source_read.h"

@@ -2,13 +2,12 @@
  * bytes, use like any other file, the shapes of mixtures of experts and hybrids, the bytes that a
  * step reads, and simulated acceptance. */
 #include "convert/create/synthetic.h"
-#include "convert/create/pairing_record.h"
-#include "convert/create/synthetic_shapes.h"
+#include "convert/create/create_job.h"
 #include "format/family/config_parse.h"
 #include "format/family/config_settle.h"
 #include "format/family/family.h"
 #include "format/pack_contents.h"
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"

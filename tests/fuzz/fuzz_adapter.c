@@ -2,7 +2,7 @@
  * rank and a finite scale. The same bytes as the record of merged adapters in a packed file are
  * refused, or written again with one more adapter. */
 #include "convert/adapter/adapter.h"
-#include "convert/adapter/merge_record.h"
+#include "convert/adapter/merge.h"
 
 #include "format/tokenizer/regex.h"
 #include "tests/fuzz/fuzz.h"

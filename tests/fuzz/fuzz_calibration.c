@@ -73,14 +73,14 @@ static enum sp_status use(const struct sp_calibration_file *file, struct sp_err 
 static void open_one(const uint8_t *data, size_t size)
 {
     struct sp_pack *pack = NULL;
-    struct sp_calibration_file *file = NULL;
+    struct sp_calibration_file file = {0};
     struct sp_err err = {0};
     enum sp_status st = sp_pack_open_bytes(&pack, data, size, "fuzz", &err);
 
     if (st == SP_OK) st = sp_calibration_take(&file, pack, &err);
-    if (st == SP_OK) st = use(file, &err);
+    if (st == SP_OK) st = use(&file, &err);
     if ((st == SP_OK) != (err.text[0] == 0)) abort();
-    sp_calibration_close(file);
+    sp_calibration_release(&file);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 /* Tests DSpark drafts: the effect of their heads on the rows of a block, by DeepSpec's formulas in
  * double precision, their confidences, also against golden values, and lossless drafting. */
-#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/chooser.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/config_checks.h"
 #include "tests/support/create_files.h"
@@ -11,7 +11,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
-#include "convert/create/pairing_record.h"
+#include "convert/create/create_job.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
 #include "quantize/kernels.h"

@@ -1,8 +1,7 @@
 /* Tests smoothing on every family of testdata: a file whose norms were all divided by powers of two
  * gives the logits of the file that is not smoothed, bit for bit, because every product of floats
  * stays the same. So each matrix that reads a norm is found, and nothing else reads it. */
-#include "convert/create/plan.h"
-#include "convert/create/write.h"
+#include "convert/create/create_job.h"
 #include "convert/export/export.h"
 #include "runtime/spectool_measure.h"
 #include "tests/support/generate_checks.h"
@@ -62,21 +61,22 @@ static size_t write_file(const char *path, const struct sp_source *source,
                          const struct sp_smoothing *smoothing)
 {
     struct sp_policy_request request = {.type = SP_F32};
-    struct sp_create_callbacks silent = {0};
-    struct sp_pack_input input = {.target = source, .records = whole_text("")};
+    struct sp_create_options options = {.n_threads = 2, .force = true};
+    struct sp_create_job job = {
+        .options = &options, .output = path, .target = *source, .records = whole_text("")};
     struct sp_smoothing applied = {0};
     struct sp_json_out out = {0};
     uint64_t size;
 
-    assert_ok(sp_plan_add(&input.plan, source, SP_PART_TARGET, &request, NULL, false, why));
+    assert_ok(sp_plan_add(&job.plan, source, SP_PART_TARGET, &request, NULL, false, why));
     if (smoothing) {
-        smooth(&applied, &input.plan, smoothing, source);
+        smooth(&applied, &job.plan, smoothing, source);
         sp_smoothing_print(&out, &applied);
-        input.smoothing = (struct sp_text){out.text.at, out.text.len};
+        job.smoothing = out.text;
     }
-    assert_ok(sp_pack_input_write(&input, path, true, 2, &silent, &size, why));
+    assert_ok(sp_create_job_write(&size, &job, why));
     size_t n = applied.n;
-    sp_plan_release(&input.plan);
+    sp_plan_release(&job.plan);
     sp_smoothing_release(&applied);
     sp_strbuf_release(&out.text);
     return n;

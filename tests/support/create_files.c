@@ -1,5 +1,5 @@
 #include "tests/support/create_files.h"
-#include "convert/create/pairing_record.h"
+#include "convert/create/create_job.h"
 #include "format/pack_contents.h"
 #include "tests/support/keep.h"
 #include "tests/support/scratch.h"
