@@ -180,10 +180,10 @@ static int shut_down(struct guard *g)
     int number = 0;
 
     sp_serve_models_stop(g->models);
-    sp_serve_queue_drain(g->queue);
+    sp_serve_queue_close(g->queue, false);
     sp_serve_log_shutdown(g->serve, g->patience);
     if (g->patience >= 0 && (number = await_signal(&g->signals, g->patience)) == 0)
-        sp_serve_queue_stop(g->queue);
+        sp_serve_queue_close(g->queue, true);
     return number == 0 && sigwait(&g->signals, &number) ? 0 : number;
 }
 
@@ -347,7 +347,7 @@ static enum sp_status add_operand(struct sp_serve_paths *paths, const char *name
                   : sp_serve_paths_add_folder(paths, name, err);
     } else {
         st = sp_packed_checkpoint_find(&path, name, type, command, err);
-        if (!st) st = sp_serve_paths_add(paths, name, path, err);
+        if (!st) st = sp_serve_paths_add(paths, name, path, true, err);
     }
     free(path);
     free(config);
@@ -424,18 +424,6 @@ static enum sp_status open_budget(struct sp_serve *s, struct sp_backend_opts *ba
     return st;
 }
 
-static enum sp_status open_models(struct sp_serve_opener *opener, const struct options *o,
-                                  struct sp_err *err)
-{
-    const struct sp_serve_models_options limits = {
-        .max_open = (size_t)o->max_models,
-        .max_waiting = (size_t)o->max_queue,
-        .keep_open = o->backend.n_ranks > 1 || o->backend.group,
-    };
-
-    return sp_serve_opener_open(opener, &o->names, &limits, err);
-}
-
 /* Opens the only model before the first request and checks the options that depend on it. */
 static enum sp_status open_first(struct sp_serve *s, const struct sp_args *args, struct sp_err *err)
 {
@@ -488,15 +476,19 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                          .quiet = o->quiet,
                          .pooling = sp_embed_pooling_of(o->pooling),
                          .log_json = o->log_format && strcmp(o->log_format, "json") == 0};
-    struct sp_serve_opener opener = {.serve = &s,
-                                     .options = {.args = args,
-                                                 .settings = &o->settings,
-                                                 .backend = o->backend,
-                                                 .system = o->system,
-                                                 .no_draft = o->no_draft,
-                                                 .n_sessions = (size_t)o->sessions},
-                                     .verbose = o->verbose,
-                                     .no_cache = o->no_cache};
+    struct sp_serve_opener opener = {
+        .serve = &s,
+        .options = {.args = args,
+                    .settings = &o->settings,
+                    .backend = o->backend,
+                    .system = o->system,
+                    .no_draft = o->no_draft,
+                    .n_sessions = (size_t)o->sessions},
+        .models = {.max_open = (size_t)o->max_models,
+                   .max_waiting = (size_t)o->max_queue,
+                   .keep_open = o->backend.n_ranks > 1 || o->backend.group},
+        .verbose = o->verbose,
+        .no_cache = o->no_cache};
     struct sp_listeners listeners = {.n = 0};
     char *prompts = NULL;
     struct sp_strbuf cors = {0};
@@ -523,7 +515,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st =
              enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, prompts, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
-        (st = open_models(&opener, o, err)) ||
+        (st = sp_serve_opener_open(&opener, &o->names, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err)))
         goto done;
     guard.serve = &s;

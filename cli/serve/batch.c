@@ -48,7 +48,7 @@ struct batch {
 
 static void close_server(struct sp_batch_server *s)
 {
-    if (s->serve.queue) sp_serve_queue_stop(s->serve.queue);
+    if (s->serve.queue) sp_serve_queue_close(s->serve.queue, true);
     while (s->n_threads > 0)
         pthread_join(s->threads[--s->n_threads], NULL);
     free(s->threads);
@@ -336,7 +336,7 @@ enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_opt
     print_end(&b, sp_seconds() - began);
     if (!st) st = finish(&b, err);
 done:
-    if (b.server.serve.queue) sp_serve_queue_stop(b.server.serve.queue);
+    if (b.server.serve.queue) sp_serve_queue_close(b.server.serve.queue, true);
     while (b.first != NULL) {
         struct sp_batch_line *next = b.first->next;
         sp_batch_line_free(&b.server, b.first);

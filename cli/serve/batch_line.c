@@ -355,7 +355,7 @@ static enum sp_status wait_for(struct sp_batch_server *b, struct sp_batch_line *
     const struct sp_serve_job *job = &line->job;
 
     if (line->err.status) return sp_fail_as(err, &line->err);
-    if (!sp_serve_queue_wait_end(b->serve.queue, &line->job))
+    if (!sp_serve_queue_wait(b->serve.queue, &line->job, true))
         return sp_fail(err, SP_E_CANCELLED, "interrupted");
     if (job->failure.status) return sp_fail_as(err, &job->failure);
     return job->out.len ? SP_OK : sp_fail(err, SP_E_NOMEM, "out of memory for an answer");

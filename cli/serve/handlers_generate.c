@@ -48,7 +48,7 @@ static void wait_for_job(struct sp_exchange *x, struct client *c)
 {
     struct sp_serve_queue *q = x->serve->queue;
     struct sp_http_response *a = x->answer;
-    int status = sp_serve_queue_wait(q, &c->job);
+    int status = sp_serve_queue_wait(q, &c->job, false) ? c->job.status : 0;
 
     a->stream = c;
     a->read = read_output;
@@ -64,7 +64,7 @@ static void wait_for_job(struct sp_exchange *x, struct client *c)
         if (*at < 0x20 || *at > 0x7E) *at = '?';
     if (status == 200 && c->job.request.stream) return;
     a->type = sp_exchange_json_type;
-    if (status == 0 || !sp_serve_queue_wait_end(q, &c->job)) {
+    if (status == 0 || !sp_serve_queue_wait(q, &c->job, true)) {
         a->status = 0;
         return;
     }

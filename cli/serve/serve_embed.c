@@ -78,7 +78,8 @@ int sp_serve_embed_is_abandoned(void *context, size_t done, size_t total)
 
     (void)done;
     (void)total;
-    return sp_http_is_gone(x->request->connection) || sp_serve_queue_is_stopped(x->serve->queue);
+    return sp_http_is_gone(x->request->connection) ||
+           sp_serve_queue_is_abandoned(x->serve->queue, NULL);
 }
 
 static enum sp_status compute(struct job *job, struct sp_exchange *x, struct sp_err *err)

@@ -45,14 +45,12 @@ void sp_serve_log_request(void *context, const char *method, const char *path, i
                           const char *log_line, const char *ignored)
 {
     const struct sp_serve *s = context;
-    struct timespec now;
     char time[SP_TIME_TEXT];
 
     sp_serve_metrics_response(s->metrics, status);
     if (s->quiet) return;
-    clock_gettime(CLOCK_REALTIME, &now);
     flockfile(stderr);
-    (s->log_json ? log_json : log_text)(stderr, sp_serve_time(time, &now), method, path, status,
+    (s->log_json ? log_json : log_text)(stderr, sp_serve_time(time, NULL), method, path, status,
                                         log_line, ignored);
     funlockfile(stderr);
 }
@@ -61,12 +59,10 @@ void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m
                         double seconds)
 {
     struct sp_json_out json = {.file = stderr};
-    struct timespec now;
     char time[SP_TIME_TEXT];
 
     if (s->quiet || s->n_models == 1) return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    sp_serve_time(time, &now);
+    sp_serve_time(time, NULL);
     flockfile(stderr);
     if (s->log_json) {
         sp_json_out_put(&json, "{time:%s, event:%s, model:%s, seconds:%g}\n", time, what,
@@ -85,12 +81,10 @@ void sp_serve_log_shutdown(const struct sp_serve *s, double seconds)
     const struct sp_serve_load load = sp_serve_queue_load(s->queue);
     const size_t n = load.n_pending;
     struct sp_json_out json = {.file = stderr};
-    struct timespec now;
     char time[SP_TIME_TEXT], limit[48] = "";
 
     if (n == 0 || seconds == 0) return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    sp_serve_time(time, &now);
+    sp_serve_time(time, NULL);
     if (seconds > 0) snprintf(limit, sizeof limit, ", at most %g s", seconds);
     flockfile(stderr);
     if (s->log_json) {

@@ -102,11 +102,9 @@ static enum sp_status describe(struct sp_serve_opener *o, const struct sp_serve_
 }
 
 enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_opt_list *names,
-                                    const struct sp_serve_models_options *limits,
                                     struct sp_err *err)
 {
     struct sp_serve *s = o->serve;
-    struct sp_serve_models_options models = *limits;
     enum sp_status st;
 
     if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
@@ -114,13 +112,13 @@ enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_o
         if ((st = describe(o, &o->paths.at[i], names, err))) return st;
     if (s->n_models == 0) return sp_fail(err, SP_E_INPUT, "none of the files can be served");
     if ((st = check_names(s, err))) return st;
-    models.models = s->all;
-    models.n_models = s->n_models;
-    models.open = open_model;
-    models.close = close_model;
-    models.trim = trim_model;
-    models.context = o;
-    return sp_serve_models_new(&s->models, &models, err);
+    o->models.models = s->all;
+    o->models.n_models = s->n_models;
+    o->models.open = open_model;
+    o->models.close = close_model;
+    o->models.trim = trim_model;
+    o->models.context = o;
+    return sp_serve_models_new(&s->models, &o->models, err);
 }
 
 void sp_serve_opener_close(struct sp_serve_opener *o)

@@ -49,7 +49,7 @@ static bool check_slowest(void)
     assert_ok(sp_connections_open(&f.connections, 2, 3, NULL));
     add(&f, 0, true);
     add(&f, 1, true);
-    sp_connections_respond(f.connections, sp_connections_find(f.connections, f.ours[0]));
+    sp_connections_set(f.connections, sp_connections_find(f.connections, f.ours[0], false), false);
     add(&f, 2, true);
     bool closed = is_closed(&f, 1);
     bool in_time = sp_seconds() - began < GRACE;
@@ -61,9 +61,10 @@ static bool check_slowest(void)
         assert_true(is_closed(&f, 1));
         assert_false(is_closed(&f, 2));
         sp_connections_remove(f.connections, f.ours[1]);
-        assert_null(sp_connections_find(f.connections, f.ours[1]));
+        assert_null(sp_connections_find(f.connections, f.ours[1], false));
         began = sp_seconds();
-        sp_connections_expect(f.connections, sp_connections_find(f.connections, f.ours[0]));
+        sp_connections_set(f.connections, sp_connections_find(f.connections, f.ours[0], false),
+                           true);
         assert_true(sp_connections_add(f.connections, f.ours[3], NULL));
         assert_true(is_closed(&f, 2));
         closed = is_closed(&f, 0);

@@ -83,17 +83,17 @@ TEST(an_aborted_response_has_no_end)
 {
     struct sp_serve_queue *q = queue_of(1);
     struct sp_serve_job job;
-    char text[8];
+    char text[8], head[] = "ab", part[] = "c";
 
     put(q, &job, 1);
     job.polled_at = HUGE_VAL; /* there is no connection to poll */
     take(q, &job, 0);
-    sp_serve_queue_begin(q, &job, "ab", 2);
-    sp_serve_queue_write(q, &job, "c", 1);
+    sp_serve_queue_write(q, &job, 200, &(struct sp_json_out){.text = {.at = head, .len = 2}});
+    sp_serve_queue_write(q, &job, 0, &(struct sp_json_out){.text = {.at = part, .len = 1}});
     assert_int_equal(sp_serve_queue_read(q, &job, text, sizeof text), 3);
     assert_memory_equal(text, "abc", 3);
     assert_int_equal(job.out.len, 0); /* a stream does not grow with what was read */
-    sp_serve_queue_abort(q, &job);
+    sp_serve_queue_write(q, &job, 0, &(struct sp_json_out){.no_memory = true});
     sp_serve_queue_end(q, &job);
     assert_int_equal(sp_serve_queue_read(q, &job, text, sizeof text), -1);
     sp_strbuf_release(&job.out);

@@ -124,13 +124,15 @@ bool sp_connections_add(struct sp_connections *s, int socket, const struct sp_li
     return added;
 }
 
-struct sp_connection *sp_connections_find(struct sp_connections *s, int socket)
+struct sp_connection *sp_connections_find(struct sp_connections *s, int socket, bool enter)
 {
     struct sp_connection *c;
 
     pthread_mutex_lock(&s->lock);
     for (c = s->first; c && c->socket != socket;)
         c = c->next;
+    if (c && enter) c->thread = pthread_self();
+    if (c && enter) c->has_thread = true;
     pthread_mutex_unlock(&s->lock);
     return c;
 }
@@ -148,18 +150,6 @@ void sp_connections_remove(struct sp_connections *s, int socket)
     }
     pthread_mutex_unlock(&s->lock);
     free(c);
-}
-
-void sp_connections_enter(struct sp_connections *s, int socket)
-{
-    struct sp_connection *c;
-
-    pthread_mutex_lock(&s->lock);
-    for (c = s->first; c && c->socket != socket;)
-        c = c->next;
-    if (c) c->thread = pthread_self();
-    if (c) c->has_thread = true;
-    pthread_mutex_unlock(&s->lock);
 }
 
 int sp_connections_current(struct sp_connections *s)
@@ -180,10 +170,10 @@ int sp_connections_current(struct sp_connections *s)
     return socket < 0 && n_fresh == 1 ? fresh : socket;
 }
 
-void sp_connections_expect(struct sp_connections *s, struct sp_connection *c)
+void sp_connections_set(struct sp_connections *s, struct sp_connection *c, bool receiving)
 {
     pthread_mutex_lock(&s->lock);
-    c->receiving = true;
+    c->receiving = receiving;
     c->since = sp_seconds();
     c->n_received = 0;
     pthread_mutex_unlock(&s->lock);
@@ -193,12 +183,5 @@ void sp_connections_receive(struct sp_connections *s, struct sp_connection *c, s
 {
     pthread_mutex_lock(&s->lock);
     c->n_received += size;
-    pthread_mutex_unlock(&s->lock);
-}
-
-void sp_connections_respond(struct sp_connections *s, struct sp_connection *c)
-{
-    pthread_mutex_lock(&s->lock);
-    c->receiving = false;
     pthread_mutex_unlock(&s->lock);
 }

@@ -99,7 +99,7 @@ static struct sp_http_connection *connection_new(struct sp_http *http, struct MH
                                                  const char *method, const char *path)
 {
     int socket = socket_of(mhd);
-    struct sp_connection *peer = sp_connections_find(http->connections, socket);
+    struct sp_connection *peer = sp_connections_find(http->connections, socket, false);
     struct sp_http_connection *c = NULL;
 
     if (peer == NULL || sp_new(&c, 1, sizeof *c, NULL)) return NULL;
@@ -264,7 +264,7 @@ static enum MHD_Result answer(struct sp_http_connection *c)
 
     if (c->failed || sp_strbuf_append(&c->body, "", 1, NULL)) return MHD_NO;
     request.body = c->body.at;
-    sp_connections_respond(c->http->connections, c->peer);
+    sp_connections_set(c->http->connections, c->peer, false);
     set_timeout(c, 0);
     o->handle(o->context, &request, &c->answer);
     c->answered = true;
@@ -369,7 +369,7 @@ static void *begin_request(void *context, const char *uri, struct MHD_Connection
     struct sp_http *http = context;
 
     (void)uri;
-    sp_connections_enter(http->connections, socket_of(mhd));
+    (void)sp_connections_find(http->connections, socket_of(mhd), true);
     return NULL;
 }
 
@@ -418,7 +418,7 @@ static void finish(void *context, struct MHD_Connection *mhd, void **own,
         o->log(o->context, c->method, c->path, c->answer.status, c->answer.log_line.at,
                c->answer.ignored);
     }
-    sp_connections_expect(c->http->connections, c->peer);
+    sp_connections_set(c->http->connections, c->peer, true);
     sp_strbuf_release(&c->answer.body);
     sp_strbuf_release(&c->answer.log_line);
     sp_http_drop_body(c);

@@ -211,23 +211,23 @@ void sp_connections_close(struct sp_connections *connections); /* accepts NULL *
 /* Adds the connection of a socket. False: there are too many, or memory ran out. [any thread] */
 bool sp_connections_add(struct sp_connections *connections, int socket,
                         const struct sp_listener *listener);
-/* Returns the connection of a socket; NULL: there is none. It is owned by the list. */
-struct sp_connection *sp_connections_find(struct sp_connections *connections, int socket);
+/* Returns the connection of a socket; NULL: there is none. It is owned by the list. `enter`: the
+ * calling thread is the one that receives its request. */
+struct sp_connection *sp_connections_find(struct sp_connections *connections, int socket,
+                                          bool enter);
 /* Removes the connection of a socket, if it is in the list, before the socket is closed. */
 void sp_connections_remove(struct sp_connections *connections, int socket);
 
-/* The calling thread receives the request of the connection of a socket. */
-void sp_connections_enter(struct sp_connections *connections, int socket);
 /* Returns the socket of the connection whose request the calling thread, that of a connection,
  * receives; -1: not known. A thread that has not entered yet has the only connection without a
  * thread, if there is just one. */
 int sp_connections_current(struct sp_connections *connections);
 
-/* The connection begins to wait for a request, has received `size` bytes of its body, or begins to
- * wait for the response. */
-void sp_connections_expect(struct sp_connections *connections, struct sp_connection *c);
+/* The connection begins to wait for a request or, if not `receiving`, for the response; it has
+ * received `size` bytes of the request's body. */
+void sp_connections_set(struct sp_connections *connections, struct sp_connection *c,
+                        bool receiving);
 void sp_connections_receive(struct sp_connections *connections, struct sp_connection *c,
                             size_t size);
-void sp_connections_respond(struct sp_connections *connections, struct sp_connection *c);
 
 #endif

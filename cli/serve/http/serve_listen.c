@@ -1,7 +1,6 @@
 #include "cli/serve/http/serve_http.h"
 #include "format/base/mem.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -15,22 +14,11 @@
 
 enum { BACKLOG = 1024, FIRST_PASSED_FD = 3 };
 
-static bool is_loopback(const struct sockaddr_storage *address)
+/* True for the number of an address of the loopback interface, as getnameinfo writes it. */
+static bool is_loopback(const char *number)
 {
-    static const unsigned char mapped[13] = {[10] = 0xFF, [11] = 0xFF, [12] = 127};
-
-    if (address->ss_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, address, sizeof in);
-        return ntohl(in.sin_addr.s_addr) >> 24 == 127;
-    }
-    if (address->ss_family == AF_INET6) {
-        struct sockaddr_in6 in;
-        memcpy(&in, address, sizeof in);
-        return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) ||
-               memcmp(in.sin6_addr.s6_addr, mapped, sizeof mapped) == 0;
-    }
-    return false;
+    return strncmp(number, "127.", 4) == 0 || strcmp(number, "::1") == 0 ||
+           strncmp(number, "::ffff:127.", 11) == 0;
 }
 
 /* Adds a listening socket, which `out` then owns. host: shown in the URL; NULL: the socket's. */
@@ -57,7 +45,7 @@ static enum sp_status add(struct sp_listeners *out, int fd, const char *host, st
         bracket = strchr(host, ':') != NULL;
         snprintf(l->url, sizeof l->url, "http://%s%.255s%s:%s", bracket ? "[" : "", host,
                  bracket ? "]" : "", port);
-        l->loopback = is_loopback(&address);
+        l->loopback = is_loopback(own);
     }
     out->n++;
     return SP_OK;

@@ -87,10 +87,10 @@ SP_MUST_CHECK enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, siz
                                                 size_t n_threads, struct sp_err *err);
 void sp_serve_queue_free(struct sp_serve_queue *queue); /* accepts NULL; the queue must be empty */
 
-/* Rejects further jobs; the present ones are completed. */
-void sp_serve_queue_drain(struct sp_serve_queue *queue);
-/* Rejects further jobs and makes the present ones end soon. */
-void sp_serve_queue_stop(struct sp_serve_queue *queue);
+/* Rejects further jobs. The present ones are completed or, if `now`, end soon: the queue is
+ * stopped.
+ */
+void sp_serve_queue_close(struct sp_serve_queue *queue, bool now);
 
 /* ---- for the client's thread ---- */
 
@@ -103,10 +103,9 @@ struct sp_serve_load {
     bool ends; /* the server is shutting down, so that it refuses all further jobs */
 };
 struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *queue);
-/* Waits until the job's status is known and returns it; 0: the client has gone, or no memory. */
-int sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* Waits until the job has ended. Returns false if the client has gone. */
-bool sp_serve_queue_wait_end(struct sp_serve_queue *queue, struct sp_serve_job *job);
+/* Waits until the job's status is known or, also without one, the job has ended; `to_end`: until it
+ * has ended. Returns false if the client has gone. */
+bool sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job, bool to_end);
 /* Waits for output and reads up to `size` bytes of it. Returns 0 at the end, -1 if the client has
  * gone or memory ran out. */
 long sp_serve_queue_read(struct sp_serve_queue *queue, struct sp_serve_job *job, char *to,
@@ -119,9 +118,9 @@ void sp_serve_queue_leave(struct sp_serve_queue *queue, struct sp_serve_job *job
 /* Waits for the next answer to generate and returns its job; *answer is its index. NULL: the queue
  * drains or is stopped, and is empty. */
 struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *answer);
-/* True if the job need not continue: it was aborted, an answer failed, or the queue is stopped. */
+/* True if the job need not continue: it was aborted, an answer failed, or the queue is stopped. Job
+ * NULL: the last of these. */
 bool sp_serve_queue_is_abandoned(struct sp_serve_queue *queue, const struct sp_serve_job *job);
-bool sp_serve_queue_is_stopped(struct sp_serve_queue *queue);
 /* Sets the changes of the conversation, until the status is known. */
 void sp_serve_queue_set_changes(struct sp_serve_queue *queue, struct sp_serve_job *job,
                                 const char *changes);
@@ -129,22 +128,17 @@ void sp_serve_queue_set_changes(struct sp_serve_queue *queue, struct sp_serve_jo
  * counts. */
 void sp_serve_queue_set_seconds(struct sp_serve_queue *queue, struct sp_serve_job *job,
                                 double seconds);
-/* Sets the status: 200, unless an answer has failed. The text of the first call is sent, that of
- * later calls is dropped. */
-void sp_serve_queue_begin(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,
-                          size_t size);
-/* Appends output, unless an answer has failed. If memory runs out the job is aborted. */
-void sp_serve_queue_write(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,
-                          size_t size);
-/* Drops the output of the job, for which memory has run out. */
-void sp_serve_queue_abort(struct sp_serve_queue *queue, struct sp_serve_job *job);
+/* Appends output, unless an answer has failed. Status 0: more of it. 200: its beginning; the text
+ * of the first such call is sent, that of later calls is dropped. Others: the failure that was
+ * claimed. If memory runs out, or ran out for the text, the job is aborted, which ends the
+ * connection: a client must not take the other pieces for the whole. */
+void sp_serve_queue_write(struct sp_serve_queue *queue, struct sp_serve_job *job, int status,
+                          const struct sp_json_out *text);
 /* Records that an answer has failed, and why, which aborts the others. Returns false if another
  * answer failed before: then nothing is to be sent. *started: a stream has started, so that the
- * failure is its end. The caller passes the text of the failure to sp_serve_queue_fail. */
+ * failure is its end. The caller writes the text of the failure. */
 bool sp_serve_queue_claim_failure(struct sp_serve_queue *queue, struct sp_serve_job *job,
                                   const struct sp_err *why, bool *started);
-void sp_serve_queue_fail(struct sp_serve_queue *queue, struct sp_serve_job *job, int status,
-                         const char *text, size_t size);
 /* Counts a finished answer; `first` and `period` as in sp_serve_usage_add. Returns true if it was
  * the job's last one: then job->usage has the totals. */
 bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,

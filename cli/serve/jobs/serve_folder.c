@@ -6,7 +6,7 @@
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
-#include "format/packfile_layout.h"
+#include "format/packfile.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,8 +35,8 @@ enum sp_status sp_serve_name_of(char **out, const char *given, struct sp_err *er
     return sp_copy_text(out, given + start, end - start, err);
 }
 
-static enum sp_status add(struct sp_serve_paths *paths, const char *given, const char *path,
-                          bool is_named, struct sp_err *err)
+enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *given, const char *path,
+                                  bool is_named, struct sp_err *err)
 {
     struct sp_serve_path *p;
     enum sp_status st = sp_grow(&paths->at, &paths->cap, paths->n + 1, sizeof *paths->at, err);
@@ -49,37 +49,22 @@ static enum sp_status add(struct sp_serve_paths *paths, const char *given, const
     return sp_copy_text(&p->path, path, strlen(path), err);
 }
 
-/* *is_packed = whether it is a file that begins as packed files do. */
-static enum sp_status check(bool *is_packed, const char *path, struct sp_err *err)
-{
-    uint8_t bytes[sizeof sp_pack_magic];
-    struct sp_file *file = NULL;
-    struct stat info;
-    enum sp_status st;
-
-    *is_packed = false;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return SP_OK;
-    if ((st = sp_file_open(&file, path, err))) return st;
-    if (sp_file_size(file) >= sizeof bytes &&
-        !(st = sp_file_read_at(file, 0, bytes, sizeof bytes, err)))
-        *is_packed = memcmp(bytes, sp_pack_magic, sizeof bytes) == 0;
-    sp_file_close(file);
-    return st;
-}
-
 static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *folder,
                                     const char *name, struct sp_strbuf *others, struct sp_err *err)
 {
     char *path = NULL;
     bool is_packed = false;
     struct sp_err own = {0};
+    struct stat info;
     enum sp_status st;
 
     if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (check(&is_packed, path, &own)) sp_note("serve", "%s", own.text);
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+        sp_pack_recognize(&is_packed, path, &own))
+        sp_note("serve", "%s", own.text);
     if (is_packed) {
-        st = add(paths, path, path, false, err);
+        st = sp_serve_paths_add(paths, path, path, false, err);
     } else if (sp_ends_with(name, ".gguf") || sp_file_exists_in(path, "config.json")) {
         if (others->len) st = sp_strbuf_append(others, ", ", 2, err);
         if (!st) st = sp_strbuf_append(others, name, strlen(name), err);
@@ -114,12 +99,6 @@ enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths, const cha
                      "checkpoint",
                      folder);
     return st;
-}
-
-enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *given, const char *path,
-                                  struct sp_err *err)
-{
-    return add(paths, given, path, true, err);
 }
 
 void sp_serve_paths_release(struct sp_serve_paths *paths)

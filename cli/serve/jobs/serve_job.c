@@ -90,19 +90,10 @@ static void open_out(struct answer_run *a)
     a->response.seconds = sp_seconds() - a->job->arrived_at;
 }
 
-/* If memory does not suffice for a piece of the response, the job is aborted, which ends the
- * connection: a client must not take the other pieces for the whole. */
-static bool is_complete(struct answer_run *a)
+/* Sends what was written; `status` as in sp_serve_queue_write. */
+static void send_out(struct answer_run *a, int status)
 {
-    if (a->response.out.no_memory) sp_serve_queue_abort(a->serve->queue, a->job);
-    return !a->response.out.no_memory;
-}
-
-static void send_out(struct answer_run *a)
-{
-    const struct sp_strbuf *text = &a->response.out.text;
-
-    if (is_complete(a)) sp_serve_queue_write(a->serve->queue, a->job, text->at, text->len);
+    sp_serve_queue_write(a->serve->queue, a->job, status, &a->response.out);
 }
 
 /* Sends a failure as the response or as the end of a stream. If several answers fail only the
@@ -110,7 +101,6 @@ static void send_out(struct answer_run *a)
 static void fail(struct answer_run *a, int status, const char *code, const struct sp_err *why)
 {
     const struct sp_serve_api *d = a->job->api;
-    const struct sp_strbuf *text = &a->response.out.text;
     struct sp_serve_fault *fault = &a->job->request.fault;
     struct sp_serve_failure failure = {.status = status, .code = code, .sentence = why->text};
     bool started;
@@ -123,7 +113,7 @@ static void fail(struct answer_run *a, int status, const char *code, const struc
         d->fail_stream(&a->response, &failure);
     else if (d->fail)
         d->fail(&a->response.out, &failure);
-    if (is_complete(a)) sp_serve_queue_fail(a->serve->queue, a->job, status, text->at, text->len);
+    send_out(a, status);
 }
 
 static int is_abandoned(const struct answer_run *a)
@@ -136,7 +126,6 @@ static int is_abandoned(const struct answer_run *a)
  * order in which the heads arrive. */
 static void begin_stream(struct answer_run *a)
 {
-    const struct sp_strbuf *text = &a->response.out.text;
     const size_t answer = a->response.answer;
 
     if (!a->job->request.stream || a->sent_at > 0) return;
@@ -146,7 +135,7 @@ static void begin_stream(struct answer_run *a)
         if (a->job->api->begin) a->job->api->begin(&a->response);
     }
     a->response.answer = answer;
-    if (is_complete(a)) sp_serve_queue_begin(a->serve->queue, a->job, text->at, text->len);
+    send_out(a, 200);
     a->sent_at = sp_seconds();
 }
 
@@ -170,7 +159,7 @@ static int on_prompt(void *context, size_t done, size_t total)
         open_out(a);
         a->sent_at = now;
         a->job->api->keep_alive(&a->response);
-        send_out(a);
+        send_out(a, 0);
     }
     return is_abandoned(a);
 }
@@ -245,7 +234,7 @@ static int on_part(void *context, const struct sp_chat_part *part)
     open_out(a);
     choose_tokens(a);
     a->job->api->part(&a->response, part);
-    send_out(a);
+    send_out(a, 0);
     return 0;
 }
 
@@ -280,7 +269,7 @@ static void close_all(struct answer_run *a)
     if (job->api->close == NULL) return;
     open_out(a);
     job->api->close(&a->response, &a->result);
-    send_out(a);
+    send_out(a, 0);
 }
 
 /* Sends the whole answer, or stores its output where the API combines several answers. */
@@ -289,9 +278,9 @@ static void send_whole(struct answer_run *a)
     struct sp_strbuf *to = a->job->answers ? &a->job->answers[a->response.answer] : NULL;
 
     a->job->api->whole(&a->response, &a->result);
-    if (to == NULL) {
-        send_out(a);
-    } else if (is_complete(a)) {
+    if (to == NULL || a->response.out.no_memory) {
+        send_out(a, 0);
+    } else {
         *to = a->response.out.text;
         a->response.out.text = (struct sp_strbuf){0};
     }
@@ -303,7 +292,7 @@ static void finish(struct answer_run *a)
     choose_tokens(a);
     if (a->job->request.stream) {
         a->job->api->end(&a->response, &a->result);
-        send_out(a);
+        send_out(a, 0);
     } else {
         send_whole(a);
     }
@@ -313,7 +302,8 @@ static void finish(struct answer_run *a)
                             a->repetition.period))
         return;
     close_all(a);
-    sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
+    open_out(a);
+    send_out(a, 200);
 }
 
 static enum sp_status open_reader(struct answer_run *a, const struct sp_chat_prompt *prompt,
@@ -442,7 +432,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
 static void report_failure(struct answer_run *a, struct sp_err *err)
 {
     sp_advise(err);
-    if (sp_serve_queue_is_stopped(a->serve->queue)) {
+    if (sp_serve_queue_is_abandoned(a->serve->queue, NULL)) {
         (void)!sp_fail(err, SP_E_CANCELLED, "the server is shutting down");
         fail(a, 503, NULL, err);
     } else if (err->status != SP_OK && err->status != SP_E_CANCELLED) {

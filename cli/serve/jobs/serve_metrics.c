@@ -21,9 +21,8 @@ struct histogram {
 
 /* The counts of a model. */
 struct counts {
-    uint64_t n_prompt, n_reused, n_generated, n_answers, n_rounds, n_drafted, n_accepted;
-    uint64_t n_embeddings, n_embedding_tokens;
-    double prompt_seconds, generation_seconds;
+    double n_prompt, n_reused, n_generated, n_answers, n_rounds, n_drafted, n_accepted;
+    double n_embeddings, n_embedding_tokens, prompt_seconds, generation_seconds;
     struct sp_position_count positions[MAX_POSITIONS];
     size_t n_positions;
     struct histogram first_token, next_token, answer;
@@ -103,14 +102,14 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *m, size_t model, const str
 
     pthread_mutex_lock(&m->lock);
     c->n_answers++;
-    c->n_prompt += r->n_prompt;
-    c->n_reused += r->n_reused;
-    c->n_generated += r->n_ids;
+    c->n_prompt += (double)r->n_prompt;
+    c->n_reused += (double)r->n_reused;
+    c->n_generated += (double)r->n_ids;
     c->prompt_seconds += r->prompt_seconds;
     c->generation_seconds += r->draft_seconds + r->verify_seconds + r->plain_seconds;
-    c->n_rounds += r->n_rounds - r->plain_rounds;
-    c->n_drafted += r->drafted;
-    c->n_accepted += r->accepted;
+    c->n_rounds += (double)(r->n_rounds - r->plain_rounds);
+    c->n_drafted += (double)r->drafted;
+    c->n_accepted += (double)r->accepted;
     for (size_t i = 0; i < r->n_draft_positions && i < MAX_POSITIONS; i++) {
         c->positions[i].tried += r->draft_positions[i].tried;
         c->positions[i].accepted += r->draft_positions[i].accepted;
@@ -125,8 +124,8 @@ void sp_serve_metrics_embeddings(struct sp_serve_metrics *m, size_t model, size_
                                  size_t n_tokens)
 {
     pthread_mutex_lock(&m->lock);
-    m->of[model].n_embeddings += n_texts;
-    m->of[model].n_embedding_tokens += n_tokens;
+    m->of[model].n_embeddings += (double)n_texts;
+    m->of[model].n_embedding_tokens += (double)n_tokens;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -265,7 +264,6 @@ static void write_positions(const struct page *p, const char *name, const char *
 struct counter {
     const char *name, *help;
     size_t offset;
-    bool is_time; /* a double; otherwise a uint64_t */
 };
 
 #define COUNT(member) .offset = offsetof(struct counts, member)
@@ -274,9 +272,9 @@ static const struct counter counters[] = {
     {"answers_total", "Answers, complete or cancelled.", COUNT(n_answers)},
     {"prompt_tokens_total", "Tokens of prompts.", COUNT(n_prompt)},
     {"prompt_tokens_cached_total", "Tokens of prompts that the KV cache held.", COUNT(n_reused)},
-    {"prompt_seconds_total", "Time of prompt processing.", COUNT(prompt_seconds), true},
+    {"prompt_seconds_total", "Time of prompt processing.", COUNT(prompt_seconds)},
     {"generated_tokens_total", "Tokens generated.", COUNT(n_generated)},
-    {"generation_seconds_total", "Time of generation.", COUNT(generation_seconds), true},
+    {"generation_seconds_total", "Time of generation.", COUNT(generation_seconds)},
     {"draft_rounds_total", "Rounds with draft tokens.", COUNT(n_rounds)},
     {"draft_tokens_total", "Draft tokens verified.", COUNT(n_drafted)},
     {"draft_tokens_accepted_total", "Draft tokens accepted.", COUNT(n_accepted)},
@@ -289,16 +287,10 @@ static void write_counter(const struct page *p, const struct counter *counter)
     write_head(p, counter->name, "counter", counter->help);
     for (size_t k = 0; k < p->metrics->n_models; k++) {
         const char *at = (const char *)&p->metrics->of[k] + counter->offset;
-        uint64_t n;
-        double seconds;
+        double value;
+        memcpy(&value, at, sizeof value);
         begin_series(p, counter->name, "", k);
-        if (counter->is_time) {
-            memcpy(&seconds, at, sizeof seconds);
-            fprintf(p->out, "} %.15g\n", seconds);
-        } else {
-            memcpy(&n, at, sizeof n);
-            fprintf(p->out, "} %" PRIu64 "\n", n);
-        }
+        fprintf(p->out, "} %.15g\n", value);
     }
 }
 

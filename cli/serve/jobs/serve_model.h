@@ -31,9 +31,10 @@ struct sp_serve_paths {
     size_t n, cap;
 };
 
-/* Adds the file at `path`, which the command line calls `given`. */
+/* Adds the file at `path`, which the user calls `given`. */
 SP_MUST_CHECK enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *given,
-                                                const char *path, struct sp_err *err);
+                                                const char *path, bool is_named,
+                                                struct sp_err *err);
 /* Adds all packed files in a folder, in the order of their names; hidden files do not count, and a
  * note names a file that cannot be read. SP_E_INPUT: the folder has none. */
 SP_MUST_CHECK enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths,
@@ -178,7 +179,7 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
 /* The context length of a session; of a closed model, the longest one that it may get. */
 size_t sp_serve_model_context(const struct sp_serve_model *model);
 
-/* Writes a time as "2026-11-22T11:12:33.123456Z" and returns `text`. */
+/* Writes a time, NULL: now, as "2026-11-22T11:12:33.123456Z" and returns `text`. */
 enum { SP_TIME_TEXT = 48 };
 const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at);
 

@@ -9,9 +9,12 @@
 
 const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at)
 {
+    struct timespec now;
     struct tm t = {0};
     size_t len;
 
+    if (at == NULL) clock_gettime(CLOCK_REALTIME, &now);
+    if (at == NULL) at = &now;
     gmtime_r(&at->tv_sec, &t);
     len = strftime(text, SP_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &t);
     snprintf(text + len, SP_TIME_TEXT - len, ".%06ldZ", at->tv_nsec / 1000);

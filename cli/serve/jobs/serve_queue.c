@@ -50,17 +50,11 @@ static void unlock_and_signal(struct sp_serve_queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-void sp_serve_queue_drain(struct sp_serve_queue *q)
+void sp_serve_queue_close(struct sp_serve_queue *q, bool now)
 {
     pthread_mutex_lock(&q->lock);
     q->drains = true;
-    unlock_and_signal(q);
-}
-
-void sp_serve_queue_stop(struct sp_serve_queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    q->drains = q->stopped = true;
+    q->stopped |= now;
     unlock_and_signal(q);
 }
 
@@ -142,25 +136,12 @@ static bool wait_and_poll(struct sp_serve_queue *q, struct sp_serve_job *job)
     return !sp_http_is_gone(job->connection);
 }
 
-int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
-{
-    bool connected = true;
-    int status;
-
-    pthread_mutex_lock(&q->lock);
-    while (connected && job->status == 0 && !has_ended(job))
-        connected = wait_and_poll(q, job);
-    status = job->status;
-    pthread_mutex_unlock(&q->lock);
-    return status;
-}
-
-bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+bool sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job, bool to_end)
 {
     bool connected = true;
 
     pthread_mutex_lock(&q->lock);
-    while (connected && !has_ended(job))
+    while (connected && (to_end || job->status == 0) && !has_ended(job))
         connected = wait_and_poll(q, job);
     pthread_mutex_unlock(&q->lock);
     return connected;
@@ -243,19 +224,9 @@ bool sp_serve_queue_is_abandoned(struct sp_serve_queue *q, const struct sp_serve
     bool abandoned;
 
     pthread_mutex_lock(&q->lock);
-    abandoned = job->aborted || job->failed || q->stopped;
+    abandoned = q->stopped || (job && (job->aborted || job->failed));
     pthread_mutex_unlock(&q->lock);
     return abandoned;
-}
-
-bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
-{
-    bool stopped;
-
-    pthread_mutex_lock(&q->lock);
-    stopped = q->stopped;
-    pthread_mutex_unlock(&q->lock);
-    return stopped;
 }
 
 void sp_serve_queue_set_changes(struct sp_serve_queue *q, struct sp_serve_job *job,
@@ -273,29 +244,18 @@ void sp_serve_queue_set_seconds(struct sp_serve_queue *q, struct sp_serve_job *j
     pthread_mutex_unlock(&q->lock);
 }
 
-void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
-                          size_t size)
+void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, int status,
+                          const struct sp_json_out *text)
 {
+    const bool begins = status == 200, fails = status > 200;
+
     pthread_mutex_lock(&q->lock);
-    if (!job->failed && job->status == 0) {
-        if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
-        job->status = 200;
+    if (text->no_memory) {
+        job->aborted = true;
+    } else if (fails || (!job->failed && !(begins && job->status))) {
+        if (sp_strbuf_append(&job->out, text->text.at, text->text.len, NULL)) job->aborted = true;
+        if (job->status == 0 && !job->aborted) job->status = status;
     }
-    unlock_and_signal(q);
-}
-
-void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
-                          size_t size)
-{
-    pthread_mutex_lock(&q->lock);
-    if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
-    unlock_and_signal(q);
-}
-
-void sp_serve_queue_abort(struct sp_serve_queue *q, struct sp_serve_job *job)
-{
-    pthread_mutex_lock(&q->lock);
-    job->aborted = true;
     unlock_and_signal(q);
 }
 
@@ -312,15 +272,6 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job 
     dequeue(q, job);
     unlock_and_signal(q);
     return first;
-}
-
-void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int status,
-                         const char *text, size_t size)
-{
-    pthread_mutex_lock(&q->lock);
-    if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
-    if (job->status == 0) job->status = status;
-    unlock_and_signal(q);
 }
 
 bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
