@@ -117,10 +117,9 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
 {
     static const char *const drafting[] = {"draft-depth", "draft-by", NULL};
     const struct options *o = args->options;
-    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_package_info info;
 
-    sp_package_describe(package, &info);
-    sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->bench.backend));
+    sp_backend_describe(&info, package, &o->bench.backend);
     if (o->bench.backend.draft_len) sp_backend_note_no_draft(args, &info, drafting);
 }
 

@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
@@ -63,8 +62,7 @@ static int show_layer_progress(void *context, size_t done, size_t total)
 
     if (!job->is_measuring) {
         sp_progress_end(&job->progress);
-        sp_progress_begin(&job->progress, "measuring sensitivities");
-        job->progress.unit = "layers";
+        sp_progress_begin(&job->progress, "measuring sensitivities", "layers");
         job->is_measuring = true;
     }
     return show_progress(context, done, total);
@@ -132,8 +130,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = sp_backend_open_package(&job.package, path, &o->backend, err))) goto done;
     if ((st = note_quantized(path, args->command->name, err))) goto done;
     if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
-    sp_progress_begin(&job.progress, "reading");
-    job.progress.unit = "tokens";
+    sp_progress_begin(&job.progress, "reading", "tokens");
     st = sp_package_calibrate(
         job.package,
         &(struct sp_calibration_request){.size = sizeof(struct sp_calibration_request),

@@ -3,7 +3,6 @@
 #include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/embed_inputs.h"
-#include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
@@ -178,8 +177,7 @@ static enum sp_status embed(struct sp_package *package, const struct sp_embed_in
     size_t width;
     enum sp_status st;
 
-    sp_progress_begin(&progress, "embedding");
-    progress.unit = "tokens";
+    sp_progress_begin(&progress, "embedding", "tokens");
     request.texts = inputs->texts;
     request.n_texts = inputs->n;
     request.context = &progress;

@@ -4,7 +4,6 @@
 #include "cli/create_callbacks.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
@@ -81,12 +80,6 @@ static int show_progress(void *context, size_t done, size_t total)
 
     sp_progress_show(&job->progress, done, total);
     return sp_signals_caught();
-}
-
-static void begin_progress(struct job *job, const char *label)
-{
-    sp_progress_begin(&job->progress, label);
-    job->progress.unit = "tokens";
 }
 
 static void release_eval(struct sp_eval *eval)
@@ -295,7 +288,7 @@ static enum sp_status read_text(struct job *job, size_t file, size_t i)
     enum sp_status st;
 
     job->result = result;
-    begin_progress(job, "reading");
+    sp_progress_begin(&job->progress, "reading", "tokens");
     st = sp_package_evaluate(job->packages[file], &request, &result->text, job->err);
     sp_progress_end(&job->progress);
     if (st && job->eval.n_texts > 1) sp_context(job->err, "%s", text->name);
@@ -324,7 +317,7 @@ static enum sp_status try_draft(struct job *job, struct sp_session *session, siz
     };
     enum sp_status st;
 
-    begin_progress(job, "drafting");
+    sp_progress_begin(&job->progress, "drafting", "tokens");
     st = sp_session_eval_draft(session, &request, &result->trial, job->err);
     sp_progress_end(&job->progress);
     return st;

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "format/base/atomic_file.h"

@@ -226,33 +226,20 @@ done:
     return st;
 }
 
-/* Reads exactly `n` digits at *at and moves *at after them. Returns false if there are fewer. */
-static bool digits(const char **at, int n, int *out)
-{
-    *out = 0;
-    for (int i = 0; i < n; i++, ++*at) {
-        if (**at < '0' || **at > '9') return false;
-        *out = *out * 10 + (**at - '0');
-    }
-    return true;
-}
-
 static enum sp_status parse_date(struct sp_template_time *out, const char *text, struct sp_err *err)
 {
+    static const char form[] = "0000-00-00 00:00:00"; /* 0: a digit */
+    const size_t n = strlen(text);
     struct sp_template_time t = {.hour = 12};
-    const char *at = text;
-    bool good = digits(&at, 4, &t.year) && *at++ == '-' && digits(&at, 2, &t.month) &&
-                *at++ == '-' && digits(&at, 2, &t.day);
+    bool good = n == 10 || n == 16 || n == 19;
 
-    if (good && (*at == 'T' || *at == ' ')) {
-        at++;
-        good = digits(&at, 2, &t.hour) && *at++ == ':' && digits(&at, 2, &t.minute);
-        if (good && *at == ':') {
-            at++;
-            good = digits(&at, 2, &t.second);
-        }
-    }
-    if (!good || *at || t.year < 1 || t.month < 1 || t.month > 12 || t.day < 1 || t.day > 31 ||
+    for (size_t i = 0; good && i < n; i++)
+        good = form[i] == '0' ? text[i] >= '0' && text[i] <= '9'
+                              : text[i] == form[i] || (i == 10 && text[i] == 'T');
+    if (good)
+        (void)sscanf(text, "%d-%d-%d%*c%d:%d:%d", &t.year, &t.month, &t.day, &t.hour, &t.minute,
+                     &t.second);
+    if (!good || t.year < 1 || t.month < 1 || t.month > 12 || t.day < 1 || t.day > 31 ||
         t.hour > 23 || t.minute > 59 || t.second > 60) {
         return sp_fail(err, SP_E_USAGE, "--date %s: expected YYYY-MM-DD, or YYYY-MM-DD HH:MM:SS",
                        text);

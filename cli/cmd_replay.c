@@ -187,8 +187,7 @@ static enum sp_status replay_all(struct replay *r, FILE *log, struct sp_err *err
     ssize_t size;
     enum sp_status st = SP_OK;
 
-    sp_progress_begin(&progress, "replaying");
-    progress.unit = "tokens";
+    sp_progress_begin(&progress, "replaying", "tokens");
     while (!st && (size = getline(&text, &cap, log)) > 0) {
         struct sp_record_line line = {0};
         number++;

@@ -1,7 +1,6 @@
 /* spectool tokenize and spectool detokenize: convert text to token ids, and token ids to text. */
 #include "cli/commands.h"
 #include "cli/packed_checkpoint.h"
-#include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"

@@ -63,7 +63,7 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
     uint64_t done = 0;
     enum sp_status st;
 
-    sp_progress_begin(&progress, "checking");
+    sp_progress_begin(&progress, "checking", NULL);
     for (size_t i = 0; i < n_tensors + n_sections && !sp_signals_caught(); i++) {
         struct sp_err bad = {0};
         bool tensor = i < n_tensors;

@@ -341,8 +341,7 @@ static enum sp_status measure(struct job *job)
                        "type it would be rounded twice",
                        sp_dtype_info(stored)->name);
     }
-    sp_progress_begin(&job->progress, "drafting");
-    job->progress.unit = "tokens";
+    sp_progress_begin(&job->progress, "drafting", "tokens");
     for (size_t i = 0; i < N_TYPES; i++)
         job->trials[i].type = i ? sp_block_dtypes[i - 1].dtype : stored;
     /* Usually the smaller types are fast, and slower ones end early behind them. */

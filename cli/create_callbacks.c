@@ -102,7 +102,7 @@ static int progress(void *context, uint64_t done, uint64_t total)
 {
     struct sp_create_listener *listener = context;
 
-    if (listener->progress.label == NULL) sp_progress_begin(&listener->progress, "writing");
+    if (listener->progress.label == NULL) sp_progress_begin(&listener->progress, "writing", NULL);
     sp_progress_show(&listener->progress, done, total);
     return sp_signals_caught();
 }

@@ -150,8 +150,7 @@ static enum sp_status measure(struct check *c, struct choice *choice)
 
     if ((st = sp_backend_open_package(&package, choice->file.path, &c->backend, c->err))) return st;
     c->reading = choice;
-    sp_progress_begin(&c->listener.progress, "measuring");
-    c->listener.progress.unit = "tokens";
+    sp_progress_begin(&c->listener.progress, "measuring", "tokens");
     st = sp_package_evaluate(package, &request, &made, c->err);
     sp_progress_end(&c->listener.progress);
     c->listener.progress = (struct sp_progress){0};

@@ -151,7 +151,7 @@ static enum sp_status create(struct sp_create_report *report, struct sp_create_o
     request.check_template = sp_create_check_template;
     request.stores = user.stores;
     sp_create_attach(&request.callbacks, &listener);
-    if (request.only_read) sp_progress_begin(&listener.progress, "reading");
+    if (request.only_read) sp_progress_begin(&listener.progress, "reading", NULL);
     st = sp_create(report, &request, err);
     sp_progress_end(&listener.progress);
     return st;

@@ -120,8 +120,7 @@ static enum sp_status check_reference(const struct reference *v, struct sp_packa
                                                        .context = &progress,
                                                        .progress = show_reference_progress};
     snprintf(label, sizeof label, "prompt %zu, reference", prompt);
-    sp_progress_begin(&progress, label);
-    progress.unit = "tokens";
+    sp_progress_begin(&progress, label, "tokens");
     st = sp_package_check_reference(package, &request, &check, err);
     sp_progress_end(&progress);
     sp_ids_release(&all);
@@ -378,8 +377,7 @@ static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, si
     enum sp_status st;
 
     snprintf(label, sizeof label, "prompt %zu", prompt);
-    sp_progress_begin(&c->progress, label);
-    c->progress.unit = "tokens";
+    sp_progress_begin(&c->progress, label, "tokens");
     c->n_done = 0;
     show_progress(c, (size_t)o->n_predict);
     if ((st = generate(&plain, c, ids, true))) goto done;
@@ -442,9 +440,7 @@ enum sp_status sp_verify_prompts(const char *path, const struct sp_args *args, s
     if ((st = sp_response_format_read(&c.grammar, c.options->format, err))) goto done;
     if ((st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) goto done;
     if (c.options->reference && (st = open_reference(&c.reference, path, err))) goto done;
-    c.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
-    sp_package_describe(c.package, &c.info);
-    sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
+    sp_backend_describe(&c.info, c.package, &c.options->backend);
     if (c.options->lossless && c.info.draft == NULL) {
         st =
             sp_fail(err, SP_E_USAGE, "%s has no draft model, so there is nothing to compare", name);

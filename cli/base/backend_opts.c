@@ -113,10 +113,12 @@ enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts)
     return SP_DRAFT_BY_DEFAULT;
 }
 
-void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
-                              enum sp_draft_by by)
+void sp_backend_describe(struct sp_package_info *out, const struct sp_package *package,
+                         const struct sp_backend_opts *opts)
 {
-    info->draft = sp_package_draft_name(package, by, &info->max_draft_len);
+    *out = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
+    sp_package_describe(package, out);
+    out->draft = sp_package_draft_name(package, sp_backend_draft_by_of(opts), &out->max_draft_len);
 }
 
 enum sp_status sp_backend_open_session(struct sp_session **out, struct sp_package *package,

@@ -128,10 +128,10 @@ void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_packag
 
 enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts);
 
-/* Sets info->draft and info->max_draft_len, which describe the file, to those of a session with
- * this source of draft tokens. */
-void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
-                              enum sp_draft_by by);
+/* As sp_package_describe, but the draft is that of a session with the options' source of draft
+ * tokens. */
+void sp_backend_describe(struct sp_package_info *out, const struct sp_package *package,
+                         const struct sp_backend_opts *opts);
 
 /* SP_E_USAGE if an option was given that the reference decoder has no use for. */
 SP_MUST_CHECK enum sp_status sp_backend_check_reference(const struct sp_args *args,

@@ -1,6 +1,6 @@
 #include "cli/base/embed_inputs.h"
 
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

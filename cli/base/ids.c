@@ -1,4 +1,4 @@
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "format/base/mem.h"
 
 #include <ctype.h>

@@ -1,7 +1,10 @@
-/* Reads texts that the user names: prompts, schemas, conversations, texts of other commands. */
+/* Reads texts and token ids that the user names: prompts, schemas, conversations, texts of other
+ * commands. */
 #ifndef SP_CLI_BASE_INPUT_TEXT_H
 #define SP_CLI_BASE_INPUT_TEXT_H
 
+#include "format/json/json_write.h"
+#include "format/json/json.h"
 #include "format/base/mem.h"
 #include "format/base/err.h"
 
@@ -34,5 +37,24 @@ SP_MUST_CHECK enum sp_status
 sp_each_line(enum sp_status (*line)(void *context, size_t number, const char *text, size_t size,
                                     struct sp_err *err),
              bool (*stop)(void *context), void *context, const char *what, struct sp_err *err);
+
+/* ---- token ids as users write them ---- */
+
+struct sp_ids {
+    uint32_t *at; /* ids; owned */
+    size_t n;
+};
+
+/* Parses "1,2,3"; whitespace around the numbers and brackets around the list are allowed.
+ * SP_E_USAGE names the first word that is not an id. */
+SP_MUST_CHECK enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err *err);
+/* Reads a JSON array of ids. SP_E_INPUT if it is not one. */
+SP_MUST_CHECK enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array,
+                                            struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_ids_append(struct sp_ids *to, const uint32_t *ids, size_t n,
+                                           struct sp_err *err);
+void sp_ids_release(struct sp_ids *ids);
+
+void sp_ids_to_json(struct sp_json_out *out, const char *key, const uint32_t *ids, size_t n);
 
 #endif

@@ -52,10 +52,10 @@ void sp_out_text(FILE *out, const char *text, size_t size)
     }
 }
 
-void sp_progress_begin(struct sp_progress *progress, const char *label)
+void sp_progress_begin(struct sp_progress *progress, const char *label, const char *unit)
 {
-    *progress =
-        (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = sp_seconds()};
+    *progress = (struct sp_progress){
+        .on = sp_out_is_screen(stderr), .label = label, .unit = unit, .start = sp_seconds()};
 }
 
 /* Appends rate and remaining time once enough time has passed to estimate them. */

@@ -28,15 +28,15 @@ void sp_out_text(FILE *out, const char *text, size_t size);
 
 /* A progress bar on stderr with rate and remaining time, or without them for a total of 0, which
  * means that it is not known. It is redrawn at most ten times a second; nothing is drawn if stderr
- * is not a terminal. Amounts are bytes or the `unit`, which is set after sp_progress_begin, as is
- * what was done before. */
+ * is not a terminal. Amounts are bytes or the `unit`; what was done before is set after
+ * sp_progress_begin. */
 struct sp_progress {
     bool on, drawn;
     const char *label, *unit; /* unit: such as "tokens"; NULL: bytes */
     uint64_t before;          /* amount that was done before; the rate leaves it out */
     double start, last;       /* seconds */
 };
-void sp_progress_begin(struct sp_progress *progress, const char *label);
+void sp_progress_begin(struct sp_progress *progress, const char *label, const char *unit);
 void sp_progress_show(struct sp_progress *progress, uint64_t done, uint64_t total);
 void sp_progress_end(struct sp_progress *progress); /* erases the bar */
 

@@ -3,7 +3,7 @@
 #define SP_CLI_BENCH_BENCH_H
 
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "format/base/err.h"
 #include "runtime/spectool_measure.h"

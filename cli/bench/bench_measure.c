@@ -46,8 +46,7 @@ struct run {
 
 static void begin_step(struct run *r, const char *label, const char *unit, uint64_t n_total)
 {
-    sp_progress_begin(&r->progress, label);
-    r->progress.unit = unit;
+    sp_progress_begin(&r->progress, label, unit);
     r->n_done = 0;
     r->n_total = n_total;
     sp_progress_show(&r->progress, 0, n_total);
@@ -477,19 +476,16 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     struct run r = {
         .bench = bench, .options = options, .package = package, .printer = printer, .err = err};
     size_t n = options->n_repeat;
-    enum sp_draft_by by;
     enum sp_status st;
 
     bench->options = options;
-    bench->info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
-    sp_package_describe(package, &bench->info);
-    by = sp_backend_draft_by_of(&options->backend);
-    if (sp_bench_simulated(bench) && by != SP_DRAFT_BY_MODEL) {
+    sp_backend_describe(&bench->info, package, &options->backend);
+    if (sp_bench_simulated(bench) &&
+        sp_backend_draft_by_of(&options->backend) != SP_DRAFT_BY_MODEL) {
         return sp_fail(
             err, SP_E_USAGE,
             "--simulate-acceptance requires --draft-by model: n-gram drafting cannot be simulated");
     }
-    sp_backend_resolve_draft(&bench->info, package, by);
     if (options->backend.draft_len == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
         return sp_fail(err, SP_E_USAGE, "--simulate-acceptance: %s has no draft model to measure",

@@ -1,4 +1,4 @@
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 #include "cli/chat/loaded_model.h"

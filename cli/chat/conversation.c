@@ -22,13 +22,16 @@ static enum sp_status add_turn(struct sp_conversation *c, const char *role, cons
     return sp_fail(err, SP_E_INPUT, "role %s: expected system, user or assistant", role);
 }
 
-/* Drops all turns after the first n. */
-static void drop_turns(struct sp_conversation *c, size_t n)
+/* Drops the turns first..end-1. */
+static void drop_turns(struct sp_conversation *c, size_t first, size_t end)
 {
-    while (c->n_turns > n) {
-        free(c->turns[--c->n_turns].content);
-        free(c->turns[c->n_turns].reasoning);
+    for (size_t i = first; i < end; i++) {
+        free(c->turns[i].content);
+        free(c->turns[i].reasoning);
     }
+    if (c->n_turns > end)
+        memmove(c->turns + first, c->turns + end, (c->n_turns - end) * sizeof *c->turns);
+    c->n_turns -= end - first;
 }
 
 /* Fails if the text is not valid UTF-8, which templates require. */
@@ -120,7 +123,7 @@ enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_f
 
 void sp_conversation_release(struct sp_conversation *c)
 {
-    drop_turns(c, 0);
+    drop_turns(c, 0, c->n_turns);
     free(c->turns);
     free(c->system);
     sp_ids_release(&c->prompt);
@@ -249,16 +252,10 @@ enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *sy
     }
     if (!st) st = sp_conversation_set_system(c, system ? system : "", err);
     if (st) {
-        drop_turns(c, before);
+        drop_turns(c, before, c->n_turns);
         return st;
     }
-    for (size_t i = c->n_given; i < before; i++) {
-        free(c->turns[i].content);
-        free(c->turns[i].reasoning);
-    }
-    if (c->n_turns > before)
-        memmove(c->turns + c->n_given, c->turns + before, (c->n_turns - before) * sizeof *c->turns);
-    c->n_turns -= before - c->n_given;
+    drop_turns(c, c->n_given, before);
     return SP_OK;
 }
 
@@ -295,12 +292,7 @@ enum sp_status sp_conversation_drop_oldest(struct sp_conversation *c, size_t *n,
     while (end < c->n_turns && strcmp(c->turns[end].role, "user") != 0)
         end++;
     if (end >= c->n_turns) return SP_OK;
-    for (size_t i = first; i < end; i++) {
-        free(c->turns[i].content);
-        free(c->turns[i].reasoning);
-    }
-    memmove(c->turns + first, c->turns + end, (c->n_turns - end) * sizeof *c->turns);
-    c->n_turns -= end - first;
+    drop_turns(c, first, end);
     *n = end - first;
     return render(c, err);
 }
@@ -315,19 +307,19 @@ void sp_conversation_undo(struct sp_conversation *c, char **text)
     if (last == c->n_given) return;
     *text = c->turns[last - 1].content;
     c->turns[last - 1].content = NULL;
-    drop_turns(c, last - 1);
+    drop_turns(c, last - 1, c->n_turns);
 }
 
 void sp_conversation_withdraw(struct sp_conversation *c)
 {
     c->prompt.n = c->n_kept;
-    if (c->n_turns > c->n_given) drop_turns(c, c->n_turns - 1);
+    if (c->n_turns > c->n_given) drop_turns(c, c->n_turns - 1, c->n_turns);
 }
 
 void sp_conversation_clear(struct sp_conversation *c)
 {
     c->prompt.n = c->n_kept = 0;
-    drop_turns(c, c->n_given);
+    drop_turns(c, c->n_given, c->n_turns);
 }
 
 /* ---- prompts ---- */

@@ -8,7 +8,7 @@
 
 #include "cli/base/opt.h"
 #include "format/packfile.h"
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "cli/base/settings.h"
 #include "runtime/spectool.h"
 

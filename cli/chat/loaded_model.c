@@ -49,9 +49,7 @@ enum sp_status sp_loaded_model_open(struct sp_loaded_model *m, const struct sp_a
     opts.n_threads = m->settings->n_threads;
     opts.n_context = m->settings->n_context;
     if ((st = sp_backend_open_package(&m->package, m->path, &opts, err))) return st;
-    m->info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
-    sp_package_describe(m->package, &m->info);
-    sp_backend_resolve_draft(&m->info, m->package, sp_backend_draft_by_of(&opts));
+    sp_backend_describe(&m->info, m->package, &opts);
     m->conversation.settings = m->settings;
     m->conversation.response_format = m->grammar;
     m->conversation.ignore_eos = m->ignore_eos;

@@ -4,7 +4,7 @@
 #define SP_CLI_CHAT_LOADED_MODEL_H
 
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 #include "cli/base/settings.h"
 #include "cli/chat/conversation.h"
 #include "runtime/spectool.h"

@@ -1,6 +1,6 @@
 #include "cli/chat/loaded_model.h"
 #include "cli/base/backend_opts.h"
-#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
 
 #include "format/base/atomic_file.h"
 #include "format/base/mem.h"

@@ -325,8 +325,7 @@ enum sp_status sp_batch(struct sp_loaded_model *model, const struct sp_batch_opt
                 b.output.n_kept == 1 ? "it" : "them");
     }
     b.n_written = b.output.n_kept;
-    sp_progress_begin(&b.progress, "batch");
-    b.progress.unit = "lines";
+    sp_progress_begin(&b.progress, "batch", "lines");
     b.progress.before = b.output.n_kept;
     b.progress.on = b.progress.on && (options->output || !sp_out_is_terminal(stdout));
     st = choose_lines(&b, err);
