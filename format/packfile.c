@@ -205,10 +205,10 @@ enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_er
     struct sp_pack *pack = NULL;
 
     if (sp_file_is_folder(path)) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s is a folder, expected a packed file; spectool create makes one of a "
-                       "checkpoint",
-                       path);
+        return sp_fail(
+            err, SP_E_INPUT,
+            "%s is a folder, expected a packed file; spectool create makes one of a checkpoint",
+            path);
     }
     if ((st = sp_new(&pack, 1, sizeof *pack, err))) goto done;
     if ((st = sp_copy_text(&pack->path, path, strlen(path), err))) goto done;

@@ -44,12 +44,12 @@ static enum sp_status check_directory_range(const struct sp_pack_header *h, stru
                     (uint64_t)h->n_sections * SP_PACK_SECTION_ENTRY + h->names_size;
 
     if (h->directory_size != want) {
-        return sp_fail(
-            err, SP_E_INPUT,
-            "directory of %llu bytes, but its %lu tensors, %lu sections and %lu bytes of "
-            "names take %llu",
-            (unsigned long long)h->directory_size, (unsigned long)h->n_tensors,
-            (unsigned long)h->n_sections, (unsigned long)h->names_size, (unsigned long long)want);
+        return sp_fail(err, SP_E_INPUT,
+                       "directory of %llu bytes, but its %lu tensors, %lu sections and %lu bytes "
+                       "of names take %llu",
+                       (unsigned long long)h->directory_size, (unsigned long)h->n_tensors,
+                       (unsigned long)h->n_sections, (unsigned long)h->names_size,
+                       (unsigned long long)want);
     }
     if (h->directory_size > h->file_size || h->directory_offset < SP_PACK_PAGE ||
         h->directory_offset != h->file_size - h->directory_size) {

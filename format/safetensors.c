@@ -263,9 +263,9 @@ static enum sp_status open_folder(struct sp_safetensors *c, const char *folder, 
     if (sp_file_exists(single)) {
         if ((st = open_single(c, single, err))) goto done;
         if (!sp_file_exists(index)) goto done;
-        st = sp_warn(warnings, err,
-                     "model.safetensors and model.safetensors.index.json are both there; "
-                     "the first is used");
+        st = sp_warn(
+            warnings, err,
+            "model.safetensors and model.safetensors.index.json are both there; the first is used");
     } else if (sp_file_exists(index)) {
         st = open_index(c, folder, index, warnings, err);
     } else {

@@ -44,8 +44,7 @@ static enum sp_status check_lfs_pointer(struct reader *r, uint64_t file_size)
     if ((st = sp_file_read_at(r->file, 0, start, sizeof start, r->err))) return st;
     if (memcmp(start, lfs_pointer, sizeof start) != 0) return SP_OK;
     return sp_fail(r->err, SP_E_INPUT,
-                   "is a Git LFS pointer, not the tensors themselves; "
-                   "`git lfs pull` fetches them");
+                   "is a Git LFS pointer, not the tensors themselves; `git lfs pull` fetches them");
 }
 
 static enum sp_status read_text(struct reader *r)
@@ -366,8 +365,8 @@ static enum sp_status check_ranges(struct reader *r)
         at = t->offset + t->size;
         if (at <= have) continue;
         return sp_fail(r->err, SP_E_INPUT,
-                       "tensor %.*s: ends at byte %" PRIu64 " of the data, but the "
-                       "file has only %" PRIu64 ": truncated",
+                       "tensor %.*s: ends at byte %" PRIu64
+                       " of the data, but the file has only %" PRIu64 ": truncated",
                        SHOWN_NAME, t->name, at, have);
     }
     if (at != have)

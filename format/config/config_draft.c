@@ -171,8 +171,7 @@ static enum sp_status refuse_options(const struct sp_config_text *t)
     const char *projector = "dflash";
     const struct sp_json *aux;
     bool use_aux = true;
-    enum sp_status st = sp_json_get_string(sp_dflash_holder(t, "projector_type"), "projector_type",
-                                           &projector, t->err);
+    enum sp_status st = sp_text_string(t, "projector_type", &projector);
 
     /* Domino and its kin have layers over the guesses of a block. */
     if (st) return st;
@@ -180,15 +179,14 @@ static enum sp_status refuse_options(const struct sp_config_text *t)
         return SP_REFUSED(t, "dflash: projector_type \"%s\" is not supported", projector);
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        const struct sp_json *holder = sp_dflash_holder(t, options[i].key);
         if (options[i].reader == t->draft || is_of_speculators(t, options[i].key)) continue;
-        if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
+        if (is_trivial(sp_text_get(t, options[i].key), options[i].neutral)) continue;
         return SP_REFUSED(t, "dflash: unsupported option %s", options[i].key);
     }
     if (!is_trivial(sp_json_get(t->dflash, "gating"), 0))
         return SP_REFUSED(t, "dflash: unsupported option gating");
     /* A DFlash draft always reads the target's hidden states. */
-    aux = sp_json_get(sp_dflash_holder(t, "use_aux_hidden_state"), "use_aux_hidden_state");
+    aux = sp_text_get(t, "use_aux_hidden_state");
     if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux)
         return SP_REFUSED(t, "dflash: unsupported option use_aux_hidden_state");
     return SP_OK;
@@ -199,21 +197,20 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
     static const char key[] = "draft_vocab_size";
     struct sp_draft_config *d = &c->draft;
     unsigned n_rows = c->n_vocab, mask = d->mask_token;
-    const struct sp_json *holder = sp_dflash_holder(t, "mask_token_id");
     enum sp_status st;
 
-    if (t->speculators && sp_dflash_holder(t, key) == NULL)
+    if (t->speculators && sp_text_get(t, key) == NULL)
         return SP_INVALID(t, "dflash config missing %s", key);
-    if ((st = sp_object_unsigned(sp_dflash_holder(t, key), key, 1, c->n_vocab, &n_rows, t->err)))
-        return st;
+    if ((st = sp_text_unsigned(t, key, 1, c->n_vocab, &n_rows))) return st;
     if (n_rows != c->n_vocab && d->kind != SP_DRAFT_DFLASH &&
         !(t->speculators && d->kind == SP_DRAFT_DSPARK)) {
         return SP_REFUSED(t, "%s: unsupported option draft_vocab_size (%u, vocab_size is %u)",
                           d->kind == SP_DRAFT_DSPARK ? "dspark" : "dflash2", n_rows, c->n_vocab);
     }
     if (n_rows != c->n_vocab) d->n_head_rows = n_rows;
-    if (holder == NULL && mask == 0) return SP_INVALID(t, "dflash config missing mask_token_id");
-    if ((st = sp_object_unsigned(holder, "mask_token_id", 0, INT32_MAX, &mask, t->err))) return st;
+    if (sp_text_get(t, "mask_token_id") == NULL && mask == 0)
+        return SP_INVALID(t, "dflash config missing mask_token_id");
+    if ((st = sp_text_unsigned(t, "mask_token_id", 0, INT32_MAX, &mask))) return st;
     if (mask >= c->n_vocab) {
         return SP_INVALID(t, "dflash mask token %u outside the %u-token vocabulary", mask,
                           c->n_vocab);
@@ -224,13 +221,12 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
 
 static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp_config_text *t)
 {
-    const struct sp_json *holder = sp_dflash_holder(t, "block_size");
     unsigned most = SP_MAX_BLOCK - 1 + d->first_row;
     enum sp_status st;
 
-    if (holder == NULL && d->block_size == 0)
+    if (sp_text_get(t, "block_size") == NULL && d->block_size == 0)
         return SP_INVALID(t, "dflash config missing block_size");
-    st = sp_object_unsigned(holder, "block_size", 0, INT32_MAX, &d->block_size, t->err);
+    st = sp_text_unsigned(t, "block_size", 0, INT32_MAX, &d->block_size);
     if (st) return st;
     if (d->block_size < 1 + d->first_row) {
         return SP_INVALID(t, "dflash block size %u must be at least %u", d->block_size,
@@ -246,7 +242,7 @@ static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp
 static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t)
 {
     const char *key = t->speculators ? "aux_hidden_state_layer_ids" : "target_layer_ids";
-    const struct sp_json *list = sp_json_get(sp_dflash_holder(t, key), key);
+    const struct sp_json *list = sp_text_get(t, key);
     size_t n = sp_json_len(list);
     int64_t lowest = d->kind == SP_DRAFT_DSPARK || t->speculators ? -1 : 0;
 
@@ -288,34 +284,28 @@ static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_t
         {"selector_rank", 256, SP_CAP_WIDTH, &d->selector_rank},
         {"selector_top_k", 16, c->n_vocab, &d->selector_top_k},
     };
-    static const char scale_key[] = "output_multiplier", input_key[] = "input_embedding_scale";
     enum sp_status st;
 
     if (d->kind != SP_DRAFT_DFLASH2) return SP_OK;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         *counts[i].out = counts[i].standard;
-        st = sp_object_unsigned(sp_dflash_holder(t, counts[i].key), counts[i].key, 1, counts[i].max,
-                                counts[i].out, t->err);
+        st = sp_text_unsigned(t, counts[i].key, 1, counts[i].max, counts[i].out);
         if (st) {
             sp_context(t->err, "dflash2");
             return st;
         }
     }
     if (c->n_hidden % c->conv_group != 0) {
-        return SP_INVALID(t,
-                          "dflash2: hidden_size %u is not a multiple of "
-                          "conv_group_size %u",
+        return SP_INVALID(t, "dflash2: hidden_size %u is not a multiple of conv_group_size %u",
                           c->n_hidden, c->conv_group);
     }
     if (d->selector_top_k > c->n_vocab) {
         return SP_INVALID(t, "dflash2: selector_top_k %u of a %u-token vocabulary",
                           d->selector_top_k, c->n_vocab);
     }
-    st = sp_json_get_double(sp_dflash_holder(t, scale_key), scale_key, 1e-6, 1e6, &c->logit_scale,
-                            t->err);
+    st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale);
     if (st) return st;
-    return sp_json_get_double(sp_dflash_holder(t, input_key), input_key, 1e-6, 1e6, &c->input_scale,
-                              t->err);
+    return sp_text_double(t, "input_embedding_scale", 1e-6, 1e6, &c->input_scale);
 }
 
 /* Whether a row of a block sees the rows after it. is_causal decides, then dflash_config.causal. If
@@ -348,7 +338,7 @@ static enum sp_status check_lists(const struct sp_config *c, const struct sp_con
     static const char windows_key[] = "sliding_windows",
                       taps_key[] = "eagle_aux_hidden_state_layer_ids";
     const struct sp_json *windows = sp_json_get(t->root, windows_key);
-    const struct sp_json *taps = sp_json_get(sp_dflash_holder(t, taps_key), taps_key);
+    const struct sp_json *taps = sp_text_get(t, taps_key);
     int64_t v;
 
     for (unsigned i = 0; windows && i < c->n_layers; i++)
@@ -410,8 +400,8 @@ static enum sp_status warn_unknown(const struct sp_config_text *t)
 
 enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t)
 {
-    static const char cap_key[] = "final_logit_softcapping";
     struct sp_draft_config *d = &out->draft;
+    struct sp_config_text k = *t; /* dflash_config, or else the root */
     enum sp_status st;
 
     d->kind = t->draft;
@@ -420,16 +410,16 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     if (sp_draft_is_eagle(d->kind)) return sp_config_read_eagle3(out, t);
     d->target_hidden = out->n_hidden;
     if (t->speculators) d->raw_embeddings = true;
-    if ((st = refuse_options(t)) || (st = read_first_row(d, t)) || (st = read_block_size(d, t)) ||
-        (st = sp_object_unsigned(sp_dflash_holder(t, "num_target_layers"), "num_target_layers", 1,
-                                 SP_CAP_LAYERS, &d->n_target_layers, t->err)) ||
-        (st = sp_object_unsigned(sp_dflash_holder(t, "target_hidden_size"), "target_hidden_size", 1,
-                                 SP_CAP_WIDTH, &d->target_hidden, t->err)) ||
-        (st = read_vocabulary(out, t)) || (st = read_taps(d, t)) ||
-        (st = sp_json_get_double(sp_dflash_holder(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap,
-                                 t->err)) ||
-        (st = read_dflash2(out, t)) || (st = sp_config_read_dspark(out, t)) ||
-        (st = read_direction(out, t)) || (st = read_pairing(out, t)) || (st = check_lists(out, t)))
+    k.text = t->dflash;
+    k.skips_null = true;
+    if ((st = refuse_options(&k)) || (st = read_first_row(d, &k)) ||
+        (st = read_block_size(d, &k)) ||
+        (st = sp_text_unsigned(&k, "num_target_layers", 1, SP_CAP_LAYERS, &d->n_target_layers)) ||
+        (st = sp_text_unsigned(&k, "target_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden)) ||
+        (st = read_vocabulary(out, &k)) || (st = read_taps(d, &k)) ||
+        (st = sp_text_double(&k, "final_logit_softcapping", 1e-3, 1e6, &out->logit_cap)) ||
+        (st = read_dflash2(out, &k)) || (st = sp_config_read_dspark(out, &k)) ||
+        (st = read_direction(out, t)) || (st = read_pairing(out, t)) || (st = check_lists(out, &k)))
         return st;
     return warn_unknown(t);
 }

@@ -31,7 +31,7 @@ static enum sp_status read_type(enum sp_markov *out, const struct sp_config_text
     const char *name = names[SP_MARKOV_VANILLA];
     enum sp_status st;
 
-    if ((st = sp_json_get_string(sp_dflash_holder(t, key), key, &name, t->err))) return st;
+    if ((st = sp_text_string(t, key, &name))) return st;
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], name) != 0) continue;
         *out = (enum sp_markov)i;
@@ -45,10 +45,10 @@ static enum sp_status read_confidence(struct sp_dspark_config *d, const struct s
     static const char key[] = "enable_confidence_head", with[] = "confidence_head_with_markov";
     enum sp_status st;
 
-    st = sp_json_get_bool(sp_dflash_holder(t, key), key, &d->confidence, t->err);
+    st = sp_text_bool(t, key, &d->confidence);
     if (st || !d->confidence) return st;
     d->confidence_markov = d->rank != 0;
-    st = sp_json_get_bool(sp_dflash_holder(t, with), with, &d->confidence_markov, t->err);
+    st = sp_text_bool(t, with, &d->confidence_markov);
     if (st || !d->confidence_markov || d->rank != 0) return st;
     return SP_INVALID(t, "dspark: %s needs a markov_rank", with);
 }
@@ -63,16 +63,16 @@ enum sp_status sp_config_read_dspark(struct sp_config *c, const struct sp_config
 
     if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
     /* The default differs between versions of the speculators library. */
-    if (t->speculators && sp_dflash_holder(t, anchor) == NULL)
+    if (t->speculators && sp_text_get(t, anchor) == NULL)
         return SP_INVALID(t, "dspark config missing %s", anchor);
     if (out->n_taps == 0) return SP_INVALID(t, "dspark config missing target_layer_ids");
-    st = sp_json_get_bool(sp_dflash_holder(t, anchor), anchor, &from_anchor, t->err);
+    st = sp_text_bool(t, anchor, &from_anchor);
     if (st) return st;
     if (!from_anchor && !t->speculators)
         return SP_REFUSED(t, "dspark: %s false is not supported", anchor);
     d->rank = t->speculators ? 256 : 0;
     d->confidence = t->speculators;
-    st = sp_object_unsigned(sp_dflash_holder(t, rank), rank, 0, SP_CAP_WIDTH, &d->rank, t->err);
+    st = sp_text_unsigned(t, rank, 0, SP_CAP_WIDTH, &d->rank);
     if (st) return st;
     if (d->rank && (st = read_type(&d->markov, t))) return st;
     return read_confidence(d, t);

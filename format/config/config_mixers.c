@@ -333,9 +333,7 @@ static enum sp_status check_sizes(const struct sp_latent_config *l, const struct
         return SP_INVALID(t, "heads of more than %d dims", SP_CAP_WIDTH);
     if (t->sizes->n_kv_heads != t->sizes->n_heads) {
         return SP_REFUSED(
-            t,
-            "num_key_value_heads %u is not supported for %s, only num_attention_heads, "
-            "%u",
+            t, "num_key_value_heads %u is not supported for %s, only num_attention_heads, %u",
             t->sizes->n_kv_heads, t->family->name, t->sizes->n_heads);
     }
     return SP_OK;

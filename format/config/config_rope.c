@@ -216,9 +216,7 @@ static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source 
     if ((st = read_factor(r, s))) return st;
     if (r->factor > 1) {
         if (r->original_positions < 2) {
-            return SP_INVALID(s->t,
-                              "original_max_position_embeddings is %g, expected 2 or "
-                              "more",
+            return SP_INVALID(s->t, "original_max_position_embeddings is %g, expected 2 or more",
                               r->original_positions);
         }
         r->amplitude = sqrt(1 + natural_log(r->factor) / natural_log(r->original_positions));

@@ -11,7 +11,8 @@ static const struct sp_json *find_exact(const struct sp_config_text *t, const ch
     const char *nested = t->family ? t->family->nested : NULL;
     const struct sp_json *object;
 
-    if (t->text && sp_json_has(t->text, key)) return t->text;
+    if (t->skips_null ? sp_json_get(t->text, key) != NULL : sp_json_has(t->text, key))
+        return t->text;
     if (sp_json_has(t->root, key)) return t->root;
     object = nested ? sp_json_get(t->text ? t->text : t->root, nested) : NULL;
     return sp_json_has(object, key) ? object : NULL;
@@ -41,12 +42,6 @@ const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *ke
     const struct sp_json *holder = find(t, &key);
 
     return sp_json_get(holder, key);
-}
-
-const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key)
-{
-    if (sp_json_get(t->dflash, key)) return t->dflash;
-    return sp_json_get(t->root, key) ? t->root : NULL;
 }
 
 enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key, unsigned min,

@@ -24,6 +24,7 @@ enum {
 struct sp_config_text {
     const struct sp_json *root;
     const struct sp_json *text;   /* text_config or its counterpart in a draft; NULL: none */
+    bool skips_null;              /* a null there does not hide the value of the root */
     bool speculators;             /* a draft in the format of the speculators library */
     const struct sp_json *dflash; /* dflash_config; NULL: there is none */
     const struct sp_family *family;
@@ -69,8 +70,5 @@ SP_MUST_CHECK enum sp_status sp_text_need(const struct sp_config_text *t, const 
 SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
                                                 unsigned min, unsigned max, unsigned *out,
                                                 struct sp_err *err);
-
-/* The object that has a key of a block draft: dflash_config or else the root; NULL if neither. */
-const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key);
 
 #endif

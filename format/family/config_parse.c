@@ -86,15 +86,13 @@ static enum sp_status take_unknown(const struct sp_config_text *t, const char *t
     if (task && strcmp(task, "ForCausalLM") != 0 && strcmp(task, "ForConditionalGeneration") != 0)
         return SP_REFUSED(t, "architecture \"%s\" is not supported", architecture);
     if (sp_json_has(t->root, "auto_map")) {
-        return SP_REFUSED(
-            t,
-            "architecture \"%s\" is not supported: code of its own (auto_map) may compute "
-            "otherwise than model_type \"%s\"",
-            architecture, type);
+        return SP_REFUSED(t,
+                          "architecture \"%s\" is not supported: code of its own (auto_map) may "
+                          "compute otherwise than model_type \"%s\"",
+                          architecture, type);
     }
     return sp_warn(t->warnings, t->err,
-                   "architecture \"%s\" is unknown; the model is read as its "
-                   "model_type \"%s\"",
+                   "architecture \"%s\" is unknown; the model is read as its model_type \"%s\"",
                    architecture, type);
 }
 
@@ -113,11 +111,11 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
         t->wrapper = sp_wrapper_by_type(type);
         t->family = sp_family_by_type(type);
         if (t->wrapper == NULL && t->family == NULL) {
-            return SP_REFUSED(t, "model_type \"%s\" is not supported%s", type,
-                              sp_ends_with(type, "_mtp")
-                                  ? ": a prediction head drafts only as a part "
-                                    "of its model's checkpoint"
-                                  : "");
+            return SP_REFUSED(
+                t, "model_type \"%s\" is not supported%s", type,
+                sp_ends_with(type, "_mtp")
+                    ? ": a prediction head drafts only as a part of its model's checkpoint"
+                    : "");
         }
     }
     if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;

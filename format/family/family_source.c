@@ -145,16 +145,15 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
         *compare_equal = found.embedding && found.head && c->tied;
         m->embedding_is_head = found.head && !found.embedding;
         if (m->embedding_is_head && c->tied_stated && !c->tied) {
-            return sp_fail(m->err, SP_E_INPUT,
-                           "missing tensor \"%sembed_tokens.weight\", and tie_word_embeddings is "
-                           "false",
-                           m->prefix);
+            return sp_fail(
+                m->err, SP_E_INPUT,
+                "missing tensor \"%sembed_tokens.weight\", and tie_word_embeddings is false",
+                m->prefix);
         }
         if (!found.head && !c->tied && m->prefix[0] == '\0' && !c->bidirectional &&
             c->pooling.mode == SP_POOL_NONE) {
             return sp_fail(m->err, SP_E_INPUT,
-                           "missing tensor \"lm_head.weight\": this is the "
-                           "export of a base model");
+                           "missing tensor \"lm_head.weight\": this is the export of a base model");
         }
     }
     return sp_config_settle(c, &found, m->err);

@@ -8,9 +8,8 @@ static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_co
     const struct sp_json *stated = sp_text_get(t, "use_bidirectional_attention");
 
     if (stated && !sp_json_to_bool(stated, &c->bidirectional)) {
-        return SP_REFUSED(
-            t, "use_bidirectional_attention is not supported for gemma3_text unless it is "
-               "true or false");
+        return SP_REFUSED(t, "use_bidirectional_attention is not supported for gemma3_text unless "
+                             "it is true or false");
     }
     for (unsigned i = 0; c->bidirectional && i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];

@@ -74,8 +74,8 @@ static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config
         (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn)))
         return st;
     if (k->n_experts == 0 || k->n_experts_used == 0 || k->n_expert_ffn == 0) {
-        return SP_INVALID(t, "enable_moe_block needs num_experts, top_k_experts and "
-                             "moe_intermediate_size");
+        return SP_INVALID(
+            t, "enable_moe_block needs num_experts, top_k_experts and moe_intermediate_size");
     }
     if (k->n_experts_used <= k->n_experts) return SP_OK;
     return SP_INVALID(t, "top_k_experts %u is more than num_experts %u", k->n_experts_used,

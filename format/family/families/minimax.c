@@ -124,9 +124,7 @@ static enum sp_status read_m3(struct sp_config *c, const struct sp_config_text *
     if (!find_indexed(c, t)) return SP_OK;
     c->index = x;
     if (x.n_local == 0 || x.n_local > n_blocks) {
-        return SP_REFUSED(t,
-                          "index_local_blocks %u is not from 1 to %u, "
-                          "index_topk_blocks",
+        return SP_REFUSED(t, "index_local_blocks %u is not from 1 to %u, index_topk_blocks",
                           x.n_local, n_blocks);
     }
     if (t->sizes->n_kv_heads % x.n_heads != 0) {
@@ -134,11 +132,10 @@ static enum sp_status read_m3(struct sp_config *c, const struct sp_config_text *
                           t->sizes->n_kv_heads);
     }
     if (c->ropes[0].n_rot <= x.head_dim && n_blocks <= SP_CAP_POSITIONS / x.block) return SP_OK;
-    return SP_INVALID(
-        t,
-        "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u tokens "
-        "are more than %d",
-        x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
+    return SP_INVALID(t,
+                      "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u "
+                      "tokens are more than %d",
+                      x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
 }
 
 const struct sp_family sp_families_minimax[] = {

@@ -179,10 +179,9 @@ static enum sp_status read_ngrams(struct sp_config *c, const struct sp_config_te
     n.seed = (uint64_t)seed;
     c->ngrams = n;
     if (n.n_parts <= SP_MAX_NGRAM_PARTS && n.n_parts * n.dim == width) return SP_OK;
-    return SP_REFUSED(t,
-                      "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide "
-                      "ple_embed_dim %u",
-                      n.n_parts, SP_MAX_NGRAM_PARTS, width);
+    return SP_REFUSED(
+        t, "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide ple_embed_dim %u",
+        n.n_parts, SP_MAX_NGRAM_PARTS, width);
 }
 
 static enum sp_status read_qwen4(struct sp_config *c, const struct sp_config_text *t)
