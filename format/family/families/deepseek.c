@@ -52,14 +52,6 @@ static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_
     .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 8, .n_groups_used = 4},                   \
     .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent}
 
-/* Keys of sarvam's own configs. */
-static const struct sp_key_name sarvam_keys[] = {
-    {"num_experts", "n_routed_experts"},
-    {"num_shared_experts", "n_shared_experts"},
-    {"num_mtp_layers", "num_nextn_predict_layers"},
-    {0},
-};
-
 const struct sp_family sp_families_deepseek[] = {
     {
         .name = "deepseek_v2",
@@ -95,7 +87,10 @@ const struct sp_family sp_families_deepseek[] = {
         V3_LAYERS,
         SP_EXPERT_SIZES(128, 8, 2048, 1, 1),
         .routing = {SP_V3_ROUTING, .scale = 2.5, .n_groups = 1, .n_groups_used = 1},
-        .key_names = sarvam_keys,
+        /* Keys of sarvam's own configs. */
+        .key_names = SP_ROWS(sp_key_name, {"num_experts", "n_routed_experts"},
+                             {"num_shared_experts", "n_shared_experts"},
+                             {"num_mtp_layers", "num_nextn_predict_layers"}),
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
     },
     {

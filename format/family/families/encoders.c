@@ -211,13 +211,6 @@ static const struct sp_alias modernbert_aliases[] = {
     {0},
 };
 
-static const struct sp_alias modernbert_decoder_aliases[] = {
-    {"self_attn.o_proj.*", "attn.Wo.*", NULL, 0},
-    {"self_attn.*", "attn.*", NULL, 0},
-    {"lm_head.bias", "decoder.bias", NULL, 0},
-    {0},
-};
-
 static const struct sp_gguf_member bert_members[] = {
     {SP_PUT_BERT, NULL, NULL, NULL},
     {0},
@@ -287,7 +280,10 @@ const struct sp_family sp_families_encoders[] = {
         MODERN_BERT,
         .rope_by_type = true,
         .read_own = read_modernbert_decoder,
-        .aliases = {modernbert_decoder_aliases, modernbert_aliases},
+        .aliases = {SP_ROWS(sp_alias, {"self_attn.o_proj.*", "attn.Wo.*", NULL, 0},
+                            {"self_attn.*", "attn.*", NULL, 0},
+                            {"lm_head.bias", "decoder.bias", NULL, 0}),
+                    modernbert_aliases},
         .head = "decoder.weight",
     },
     {

@@ -17,12 +17,6 @@ static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_con
     return st;
 }
 
-static const struct sp_alias moe_aliases[] = {
-    {"mlp.router.correction", "mlp.moe_statics.e_score_correction_bias", sp_layout_one_row, 0},
-    {"mlp.router.correction", "mlp.gate.moe_statics.e_score_correction_bias", sp_layout_one_row, 0},
-    {0},
-};
-
 /* The last layer with experts is not in the metadata. */
 static const struct sp_gguf_member moe_members[] = {
     {SP_PUT_SIZE, "moe_num_experts", "expert_count", NULL},
@@ -32,13 +26,6 @@ static const struct sp_gguf_member moe_members[] = {
     {SP_PUT_SIZE, "moe_layer_start_index", "leading_dense_block_count", NULL},
     {SP_PUT_SIZE, "moe_layer_interval", "interleave_moe_layer_step", NULL},
     {SP_PUT_LAST_MOE, NULL, NULL, NULL},
-    {0},
-};
-
-static const struct sp_alias ernie_head_names[] = {
-    {"fc.weight", "linear_proj.0.weight", NULL, 0},
-    {"pre_fc_norm_embedding.weight", "emb_norm.0.weight", NULL, 0},
-    {"pre_fc_norm_hidden.weight", "hidden_norm.0.weight", NULL, 0},
     {0},
 };
 
@@ -74,11 +61,17 @@ const struct sp_family sp_families_ernie[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .read_own = read_moe_norm_min,
-        .aliases = {moe_aliases, sp_aliases_interleaved_heads, sp_aliases_experts,
-                    sp_aliases_shared_experts},
+        .aliases = {SP_ROWS(sp_alias,
+                            {"mlp.router.correction", "mlp.moe_statics.e_score_correction_bias",
+                             sp_layout_one_row, 0},
+                            {"mlp.router.correction",
+                             "mlp.gate.moe_statics.e_score_correction_bias", sp_layout_one_row, 0}),
+                    sp_aliases_interleaved_heads, sp_aliases_experts, sp_aliases_shared_experts},
         .prediction_path = "mtp_",
         .prediction_block = "block.0.",
-        .prediction_names = ernie_head_names,
+        .prediction_names = SP_ROWS(sp_alias, {"fc.weight", "linear_proj.0.weight", NULL, 0},
+                                    {"pre_fc_norm_embedding.weight", "emb_norm.0.weight", NULL, 0},
+                                    {"pre_fc_norm_hidden.weight", "hidden_norm.0.weight", NULL, 0}),
         .prediction_unnormed = true,
         .gguf = {.archs = {{.name = "ernie4_5-moe"}},
                  .members = moe_members,

@@ -15,19 +15,6 @@ static const struct sp_alias exaone_aliases[] = {
     {0},
 };
 
-static const struct sp_key_name exaone_keys[] = {
-    {"num_layers", "num_hidden_layers"},
-    {"layer_norm_epsilon", "rms_norm_eps"},
-    {"activation_function", "hidden_act"},
-    {0},
-};
-
-static const struct sp_gguf_member exaone4_members[] = {
-    {SP_PUT_WINDOW, NULL, NULL, "null"},
-    {SP_PUT_PATTERN, NULL, NULL, NULL},
-    {0},
-};
-
 static const struct sp_gguf_member exaone_moe_members[] = {
     {SP_PUT_NORM_TOPK, NULL, NULL, "true"},
     {SP_PUT_WINDOW, NULL, NULL, "null"},
@@ -55,7 +42,9 @@ const struct sp_family sp_families_exaone[] = {
         .sizes = {102400, 4096, 14336, 32, 32, 8, 0, 4096, 0},
         .norm_eps = 1e-5,
         .theta = 5e5,
-        .key_names = exaone_keys,
+        .key_names =
+            SP_ROWS(sp_key_name, {"num_layers", "num_hidden_layers"},
+                    {"layer_norm_epsilon", "rms_norm_eps"}, {"activation_function", "hidden_act"}),
         .aliases = {exaone_aliases},
         .layers = "h.",
         .prefix = "transformer.",
@@ -67,7 +56,9 @@ const struct sp_family sp_families_exaone[] = {
         EXAONE4_LAYERS,
         .norms = SP_NORM_POST,
         .reads = {.layer_types = true},
-        .gguf = {.archs = {{.name = "exaone4"}}, .members = exaone4_members},
+        .gguf = {.archs = {{.name = "exaone4"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_WINDOW, NULL, NULL, "null"},
+                                    {SP_PUT_PATTERN, NULL, NULL, NULL})},
     },
     {
         .name = "exaone_moe",

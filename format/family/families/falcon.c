@@ -103,15 +103,6 @@ static const struct sp_mamba_family mamba_parallel = {
     .parallel = true,
 };
 
-/* Every multiplier is 1: the converter multiplies the weights by them. The norm comes behind the
- * gate in all published models. */
-static const struct sp_gguf_member gguf_members[] = {
-    {SP_PUT_MAMBA, NULL, NULL, NULL},
-    {SP_PUT_HAS, "mamba_rms_norm", "ssm_norm.weight", NULL},
-    {SP_PUT_WORD, "mamba_norm_before_gate", NULL, "false"},
-    {0},
-};
-
 const struct sp_family sp_families_falcon[] = {
     {
         .name = "falcon_h1",
@@ -123,7 +114,12 @@ const struct sp_family sp_families_falcon[] = {
         .read_own = read_own,
         .own_keys = "embedding_multiplier",
         .aliases = {sp_aliases_mamba, sp_aliases_feed_forward},
-        .gguf = {.archs = {{.name = "falcon-h1"}}, .members = gguf_members},
+        /* Every multiplier is 1: the converter multiplies the weights by them. The norm comes
+         * behind the gate in all published models. */
+        .gguf = {.archs = {{.name = "falcon-h1"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_MAMBA, NULL, NULL, NULL},
+                                    {SP_PUT_HAS, "mamba_rms_norm", "ssm_norm.weight", NULL},
+                                    {SP_PUT_WORD, "mamba_norm_before_gate", NULL, "false"})},
     },
     {.name = NULL},
 };

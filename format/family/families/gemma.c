@@ -38,12 +38,6 @@ static const struct sp_gguf_member gemma3_members[] = {
     {0},
 };
 
-static const struct sp_key_name gemma3_keys[] = {
-    {"rope.global.freq_base", "rope.freq_base"},
-    {"rope.local.freq_base", "rope.freq_base_swa"},
-    {0},
-};
-
 #define GEMMA2_LAYERS                                                                              \
     .sizes = {256000, 2304, 9216, 26, 8, 4, 256, 8192, 0}, .norm_shifted = true,                   \
     .windows = SP_WINDOWS_EVEN, .window = 4096, SP_GEMMA_LAYERS(256), .attention_cap = 50,         \
@@ -97,7 +91,8 @@ const struct sp_family sp_families_gemma[] = {
                             .theta = "1000000.0",
                             .embeds = true}},
                  .members = gemma3_members,
-                 .key_names = gemma3_keys},
+                 .key_names = SP_ROWS(sp_key_name, {"rope.global.freq_base", "rope.freq_base"},
+                                      {"rope.local.freq_base", "rope.freq_base_swa"})},
     },
     {
         .name = "vaultgemma",

@@ -91,13 +91,6 @@ static const struct sp_alias gptj_aliases[] = {
     {0},
 };
 
-static const struct sp_alias codegen_aliases[] = {
-    {"self_attn.q_proj.weight", "attn.qkv_proj.weight", layout_codegen, 0},
-    {"self_attn.v_proj.weight", "attn.qkv_proj.weight", layout_codegen, 1},
-    {"self_attn.k_proj.weight", "attn.qkv_proj.weight", layout_codegen, 2},
-    {0},
-};
-
 static const struct sp_alias neo_aliases[] = {
     {"self_attn.o_proj.*", "attn.attention.out_proj.*", NULL, 0},
     {"self_attn.*", "attn.attention.*", NULL, 0},
@@ -346,12 +339,6 @@ static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text 
                          "multi-query attention");
 }
 
-static const struct sp_gguf_member neox_members[] = {
-    {SP_PUT_ROTARY, NULL, NULL, "1"},
-    {SP_PUT_FLAG, "use_parallel_residual", "use_parallel_residual", "true"},
-    {0},
-};
-
 #define GGUF(arch)                                                                                 \
     .gguf = {.archs = {{.name = (arch)}},                                                          \
              .members =                                                                            \
@@ -399,13 +386,20 @@ const struct sp_family sp_families_gpt[] = {
         .prefix = "transformer."),
     GPT("gptj", "GPTJForCausalLM", read_switches, GPTJ, .aliases = {gptj_aliases, outer_aliases}),
     GPT("codegen", "CodeGenForCausalLM", read_switches, GPTJ,
-        .aliases = {codegen_aliases, gptj_aliases, outer_aliases}),
+        .aliases = {SP_ROWS(sp_alias,
+                            {"self_attn.q_proj.weight", "attn.qkv_proj.weight", layout_codegen, 0},
+                            {"self_attn.v_proj.weight", "attn.qkv_proj.weight", layout_codegen, 1},
+                            {"self_attn.k_proj.weight", "attn.qkv_proj.weight", layout_codegen, 2}),
+                    gptj_aliases, outer_aliases}),
     GPT("gpt_neox", "GPTNeoXForCausalLM", read_switches,
         .sizes = {50432, 6144, 24576, 44, 64, 0, 0, 2048, 0}, .norms = SP_NORM_TWIN,
         .norm_bias = true, .parallel_key = "use_parallel_residual", .partial_rotary = 0.25,
         .attention_bias = true, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",
         .aliases = {neox_aliases, gguf_aliases}, .prefix = "gpt_neox.", .head = "embed_out.weight",
-        .gguf = {.archs = {{.name = "gptneox"}}, .members = neox_members}),
+        .gguf = {.archs = {{.name = "gptneox"}},
+                 .members = SP_ROWS(
+                     sp_gguf_member, {SP_PUT_ROTARY, NULL, NULL, "1"},
+                     {SP_PUT_FLAG, "use_parallel_residual", "use_parallel_residual", "true"})}),
     GPT("persimmon", "PersimmonForCausalLM", read_switches,
         .sizes = {262144, 4096, 16384, 36, 64, 0, 0, 16384, 0}, .norm_bias = true,
         .qk_norm = SP_QK_SHARED, .qk_norm_key = "qk_layernorm", .qk_normed = true,

@@ -9,20 +9,6 @@ static const struct sp_alias hunyuan_aliases[] = {
     {0},
 };
 
-static const struct sp_alias hy_v3_aliases[] = {
-    {"mlp.router.weight", "mlp.router.gate.weight", NULL, 0},
-    {"mlp.router.correction", "mlp.expert_bias", NULL, 0},
-    {"mlp.shared_expert.*", "mlp.shared_mlp.*", NULL, 0},
-    {0},
-};
-
-static const struct sp_gguf_member moe_members[] = {
-    {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
-    {SP_PUT_SIZE, "moe_topk", "expert_used_count", NULL},
-    {SP_PUT_SIZE, "num_shared_expert", "expert_shared_count", NULL},
-    {0},
-};
-
 #define HUNYUAN_LAYERS                                                                             \
     .sizes = {290943, 4096, 11008, 32, 32, 0, 0, 2048, 0}, .norm_eps = 1e-5,                       \
     .qk_norm = SP_QK_ROTATED, .rope_alpha = true, .mlp_bias = SP_BIAS_NEVER
@@ -46,7 +32,11 @@ const struct sp_family sp_families_hunyuan[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .aliases = {hunyuan_aliases, sp_aliases_experts},
-        .gguf = {.archs = {{.name = "hunyuan-moe"}}, .members = moe_members},
+        .gguf = {.archs = {{.name = "hunyuan-moe"}},
+                 .members =
+                     SP_ROWS(sp_gguf_member, {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
+                             {SP_PUT_SIZE, "moe_topk", "expert_used_count", NULL},
+                             {SP_PUT_SIZE, "num_shared_expert", "expert_shared_count", NULL})},
     },
     {
         .name = "hy_v3",
@@ -67,7 +57,10 @@ const struct sp_family sp_families_hunyuan[] = {
                     .scale = 2.826},
         .router_norm_fixed = true,
         .reads = {.experts = true, .routed_scale = true},
-        .aliases = {hy_v3_aliases, sp_aliases_experts},
+        .aliases = {SP_ROWS(sp_alias, {"mlp.router.weight", "mlp.router.gate.weight", NULL, 0},
+                            {"mlp.router.correction", "mlp.expert_bias", NULL, 0},
+                            {"mlp.shared_expert.*", "mlp.shared_mlp.*", NULL, 0}),
+                    sp_aliases_experts},
         .prediction_layer = true,
         .prediction_normed = true,
         .prediction_names = sp_aliases_next_final,

@@ -144,13 +144,6 @@ static const struct sp_alias dots3_aliases[] = {
     {0},
 };
 
-static const struct sp_key_name dots3_keys[] = {
-    {"swa_rope_theta", "rope_local_base_freq"},
-    {"moe_shared_expert_intermediate_size", "shared_experts_intermediate_size"},
-    {"sliding_window_size", "sliding_window"},
-    {0},
-};
-
 /* The sizes of a layer with a window: keys of the config with their defaults, or, without "swa_",
  * members of the layer's entry in per_layer_config. */
 enum { HEADS, KV_HEADS, HEAD_DIM, Q_RANK, KV_RANK, NOPE, ROPE, VALUE, N_SIZES };
@@ -314,7 +307,10 @@ const struct sp_family sp_families_indexed[] = {
         .n_shared_ffn = 1536,
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1},
         .reads = {.layer_types = true, SP_V3_READS},
-        .key_names = dots3_keys,
+        .key_names =
+            SP_ROWS(sp_key_name, {"swa_rope_theta", "rope_local_base_freq"},
+                    {"moe_shared_expert_intermediate_size", "shared_experts_intermediate_size"},
+                    {"sliding_window_size", "sliding_window"}),
         .read_own = read_dots3,
         .own_keys = "per_layer_config",
         .aliases = {dots3_aliases, sp_aliases_experts, sp_aliases_shared_experts,

@@ -26,13 +26,6 @@ static const struct sp_alias longcat_aliases[] = {
     {0},
 };
 
-static const struct sp_key_name longcat_keys[] = {
-    {"intermediate_size", "ffn_hidden_size"},
-    {"moe_intermediate_size", "expert_ffn_hidden_size"},
-    {"num_experts_per_tok", "moe_topk"},
-    {0},
-};
-
 static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_text *t)
 {
     if (c->latent.q_rank == 0)
@@ -76,7 +69,9 @@ const struct sp_family sp_families_longcat[] = {
         .routing = {.corrected = true, .scale = 6},
         .router_norm_fixed = true,
         .reads = {.experts = true, .routed_scale = true},
-        .key_names = longcat_keys,
+        .key_names = SP_ROWS(sp_key_name, {"intermediate_size", "ffn_hidden_size"},
+                             {"moe_intermediate_size", "expert_ffn_hidden_size"},
+                             {"num_experts_per_tok", "moe_topk"}),
         .read_own = read_longcat,
         .aliases = {longcat_aliases, sp_aliases_experts},
         .halves = true,

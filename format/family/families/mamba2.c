@@ -114,12 +114,6 @@ static const struct sp_alias zamba2_aliases[] = {
     {0},
 };
 
-static const struct sp_key_name zamba2_keys[] = {
-    {"layers_block_type", "layer_types"},
-    {"attention_head_dim", "head_dim"},
-    {0},
-};
-
 const struct sp_family sp_families_mamba2[] = {
     {
         .name = "mamba2",
@@ -146,7 +140,8 @@ const struct sp_family sp_families_mamba2[] = {
         .biases = SP_BIAS_REFUSED,
         .activation = "gelu",
         .tied = true,
-        .key_names = zamba2_keys,
+        .key_names = SP_ROWS(sp_key_name, {"layers_block_type", "layer_types"},
+                             {"attention_head_dim", "head_dim"}),
         .read_own = read_zamba2,
         .aliases = {zamba2_aliases, sp_aliases_feed_forward, sp_aliases_mamba},
         .name_layer = name_zamba2_layer,

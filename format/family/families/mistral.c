@@ -7,12 +7,6 @@ static const struct sp_latent_family latent_mistral4 = {
     .partial_of_head = true,
 };
 
-static const struct sp_gguf_member ministral3_members[] = {
-    {SP_PUT_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_NOTHING, NULL, "attention.temperature_scale", NULL},
-    {0},
-};
-
 const struct sp_key_name sp_gguf_keys_mistral3[] = {
     {"rope.scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
     {"rope.scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
@@ -131,7 +125,8 @@ const struct sp_family sp_families_mistral[] = {
         .biases = SP_BIAS_NEVER,
         .reads = {.query_growth = true},
         .gguf = {.archs = {{.name = "mistral3"}},
-                 .members = ministral3_members,
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_WINDOW, NULL, NULL, NULL},
+                                    {SP_PUT_NOTHING, NULL, "attention.temperature_scale", NULL}),
                  .key_names = sp_gguf_keys_mistral3,
                  .permuted = SP_GGUF_PERMUTED},
     },

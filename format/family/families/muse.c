@@ -39,12 +39,6 @@ static enum sp_status read_assistant(struct sp_config *c, const struct sp_config
     return SP_OK;
 }
 
-static const struct sp_alias assistant_aliases[] = {
-    {"fc.weight", "encoder.fc.weight", NULL, 0},
-    {"hidden_norm.weight", "encoder.output_norm_enc.weight", NULL, 0},
-    {0},
-};
-
 const struct sp_family sp_families_muse[] = {
     {
         .name = "muse_glimmer_text",
@@ -76,7 +70,8 @@ const struct sp_family sp_families_muse[] = {
         .biases = SP_BIAS_NEVER,
         .reads = {.layer_types = true},
         .read_own = read_assistant,
-        .aliases = {assistant_aliases},
+        .aliases = {SP_ROWS(sp_alias, {"fc.weight", "encoder.fc.weight", NULL, 0},
+                            {"hidden_norm.weight", "encoder.output_norm_enc.weight", NULL, 0})},
     },
     {.name = NULL},
 };

@@ -2,20 +2,8 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-static const struct sp_alias phi_aliases[] = {
-    {"norm.*", "final_layernorm.*", NULL, 0},
-    {"self_attn.o_proj.*", "self_attn.dense.*", NULL, 0},
-    {0},
-};
-
 static const struct sp_alias phi3_aliases[] = {
     SP_ALIAS_QKV(".weight", "self_attn.qkv_proj.weight", sp_layout_qkv),
-    {0},
-};
-
-static const struct sp_gguf_member phi3_members[] = {
-    {SP_PUT_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_ROTARY, NULL, NULL, "1"},
     {0},
 };
 
@@ -48,14 +36,19 @@ const struct sp_family sp_families_phi[] = {
         .activation = "gelu_new",
         .plain_mlp = true,
         .head_bias = true,
-        .aliases = {phi_aliases, sp_aliases_fc},
+        .aliases = {SP_ROWS(sp_alias, {"norm.*", "final_layernorm.*", NULL, 0},
+                            {"self_attn.o_proj.*", "self_attn.dense.*", NULL, 0}),
+                    sp_aliases_fc},
     },
     {
         .name = "phi3",
         .architecture = "Phi3ForCausalLM",
         .sizes = {32064, 3072, 8192, 32, 32, 0, 0, 4096, 0},
         PHI3_LAYERS,
-        .gguf = {.archs = {{.name = "phi3"}}, .members = phi3_members, .head_dim_implied = true},
+        .gguf = {.archs = {{.name = "phi3"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_WINDOW, NULL, NULL, NULL},
+                                    {SP_PUT_ROTARY, NULL, NULL, "1"}),
+                 .head_dim_implied = true},
     },
     {
         .name = "phi4_multimodal",

@@ -25,18 +25,6 @@ static const struct sp_alias grouped_delta_aliases[] = {
     {0},
 };
 
-static const struct sp_gguf_member qwen2_moe_members[] = {
-    {SP_PUT_EXPERTS, NULL, NULL, NULL},
-    {SP_PUT_WORD, "norm_topk_prob", NULL, "false"},
-    {0},
-};
-
-static const struct sp_gguf_member qwen3_moe_members[] = {
-    {SP_PUT_EXPERTS, NULL, NULL, NULL},
-    {SP_PUT_WORD, "norm_topk_prob", NULL, "true"},
-    {0},
-};
-
 static const struct sp_gguf_member delta_members[] = {
     {SP_PUT_DELTA, NULL, NULL, NULL},
     {SP_PUT_ROTARY, NULL, NULL, NULL},
@@ -56,12 +44,6 @@ static const struct sp_gguf_name delta_names[] = {
     {"ssm_dt", "linear_attn.dt_bias", SP_GGUF_BARE},
     {"ssm_norm", "linear_attn.norm", SP_GGUF_AS_IS},
     {"ssm_out", "linear_attn.out_proj", SP_GGUF_AS_IS},
-    {0},
-};
-
-static const struct sp_alias qwen3_vl_aliases[] = {
-    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj", sp_layout_transposed_gate_up),
-    {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", sp_layout_transposed, 0},
     {0},
 };
 
@@ -244,7 +226,12 @@ const struct sp_family sp_families_qwen[] = {
         .routing = {.norm = true},
         .router_norm_fixed = true,
         .reads = {.experts = true},
-        .aliases = {qwen3_vl_aliases, sp_aliases_experts},
+        .aliases = {SP_ROWS(sp_alias,
+                            SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.gate_up_proj",
+                                             sp_layout_transposed_gate_up),
+                            {"mlp.experts.down_proj.weight", "mlp.experts.down_proj",
+                             sp_layout_transposed, 0}),
+                    sp_aliases_experts},
     },
     {
         .name = "qwen2",
@@ -287,7 +274,9 @@ const struct sp_family sp_families_qwen[] = {
         .shared_gate = true,
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
-        .gguf = {.archs = {{.name = "qwen2moe"}}, .members = qwen2_moe_members},
+        .gguf = {.archs = {{.name = "qwen2moe"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_EXPERTS, NULL, NULL, NULL},
+                                    {SP_PUT_WORD, "norm_topk_prob", NULL, "false"})},
     },
     {
         .name = "qwen3_moe",
@@ -303,7 +292,9 @@ const struct sp_family sp_families_qwen[] = {
         .reads = {.experts = true},
         .aliases = {sp_aliases_experts},
         .prediction_head = true,
-        .gguf = {.archs = {{.name = "qwen3moe"}}, .members = qwen3_moe_members},
+        .gguf = {.archs = {{.name = "qwen3moe"}},
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_EXPERTS, NULL, NULL, NULL},
+                                    {SP_PUT_WORD, "norm_topk_prob", NULL, "true"})},
     },
     {
         .name = "qwen3_next",

@@ -10,12 +10,6 @@ static const struct sp_alias apertus_aliases[] = {
     {0},
 };
 
-static const struct sp_alias bitnet_aliases[] = {
-    {"self_attn.inner_norm.weight", "self_attn.attn_sub_norm.weight", NULL, 0},
-    {"mlp.inner_norm.weight", "mlp.ffn_sub_norm.weight", NULL, 0},
-    {0},
-};
-
 /* The tokens of images and audio have no logits. */
 static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_text *t)
 {
@@ -28,25 +22,6 @@ static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_t
 #define APERTUS_LAYERS                                                                             \
     .norm_eps = 1e-5, .qk_norm = SP_QK_HEADS, .theta = 12e6, .rope_default = APERTUS_ROPE,         \
     .mlp_bias = SP_BIAS_NEVER, .activation = "xielu", .plain_mlp = true
-
-static const struct sp_alias hyperclovax_aliases[] = {
-    {"post_attention_layernorm.weight", "post_norm1.weight", NULL, 0},
-    {"pre_feedforward_layernorm.weight", "post_attention_layernorm.weight", NULL, 0},
-    {"post_feedforward_layernorm.weight", "post_norm2.weight", NULL, 0},
-    {0},
-};
-
-static const struct sp_alias nanochat_aliases[] = {
-    {"self_attn.q_proj.*", NULL, sp_layout_swapped_halves, 0},
-    {"self_attn.k_proj.*", NULL, sp_layout_swapped_halves, 0},
-    {0},
-};
-
-static const struct sp_alias starcoder2_aliases[] = {
-    {"mlp.up_proj.*", "mlp.c_fc.*", NULL, 0},
-    {"mlp.down_proj.*", "mlp.c_proj.*", NULL, 0},
-    {0},
-};
 
 /* One norm of each head, or those of all heads as one vector, as GGUF files have them. */
 static const struct sp_alias stablelm_aliases[] = {
@@ -71,13 +46,6 @@ static const struct sp_gguf_member stablelm_members[] = {
     {SP_PUT_HAS, "qk_layernorm", "attn_q_norm.weight", NULL},
     {SP_PUT_ROTARY, NULL, NULL, NULL},
     {SP_PUT_NOTHING, NULL, "use_parallel_residual", NULL},
-    {0},
-};
-
-/* A norm of each head: one vector of all heads. */
-static const struct sp_gguf_name stablelm_names[] = {
-    {"attn_q_norm", "self_attn.q_norm", SP_GGUF_VECTOR},
-    {"attn_k_norm", "self_attn.k_norm", SP_GGUF_VECTOR},
     {0},
 };
 
@@ -155,7 +123,9 @@ const struct sp_family sp_families_small[] = {
         .theta = 5e5,
         .activation = "relu2",
         .mlp_bias = SP_BIAS_NEVER,
-        .aliases = {bitnet_aliases},
+        .aliases = {SP_ROWS(
+            sp_alias, {"self_attn.inner_norm.weight", "self_attn.attn_sub_norm.weight", NULL, 0},
+            {"mlp.inner_norm.weight", "mlp.ffn_sub_norm.weight", NULL, 0})},
     },
     {
         .name = "arcee",
@@ -172,7 +142,10 @@ const struct sp_family sp_families_small[] = {
         .norms = SP_NORM_SANDWICH,
         .mup = true,
         .reads = {.multipliers = true},
-        .aliases = {hyperclovax_aliases},
+        .aliases = {SP_ROWS(
+            sp_alias, {"post_attention_layernorm.weight", "post_norm1.weight", NULL, 0},
+            {"pre_feedforward_layernorm.weight", "post_attention_layernorm.weight", NULL, 0},
+            {"post_feedforward_layernorm.weight", "post_norm2.weight", NULL, 0})},
     },
     {
         .name = "apertus",
@@ -202,7 +175,9 @@ const struct sp_family sp_families_small[] = {
         .activation = "relu2",
         .plain_mlp = true,
         .reads = {.logit_cap = true},
-        .aliases = {nanochat_aliases, sp_aliases_fc},
+        .aliases = {SP_ROWS(sp_alias, {"self_attn.q_proj.*", NULL, sp_layout_swapped_halves, 0},
+                            {"self_attn.k_proj.*", NULL, sp_layout_swapped_halves, 0}),
+                    sp_aliases_fc},
     },
     {
         .name = "starcoder2",
@@ -215,7 +190,8 @@ const struct sp_family sp_families_small[] = {
         .activation = "gelu_pytorch_tanh",
         .plain_mlp = true,
         .tied = true,
-        .aliases = {starcoder2_aliases},
+        .aliases = {SP_ROWS(sp_alias, {"mlp.up_proj.*", "mlp.c_fc.*", NULL, 0},
+                            {"mlp.down_proj.*", "mlp.c_proj.*", NULL, 0})},
         .gguf =
             {.archs = {{.name = "starcoder2"}},
              /* The converter leaves the window out, which is the same in all published models. */
@@ -248,7 +224,9 @@ const struct sp_family sp_families_small[] = {
         .aliases = {stablelm_aliases},
         .gguf = {.archs = {{.name = "stablelm"}},
                  .members = stablelm_members,
-                 .names = stablelm_names,
+                 /* A norm of each head: one vector of all heads. */
+                 .names = SP_ROWS(sp_gguf_name, {"attn_q_norm", "self_attn.q_norm", SP_GGUF_VECTOR},
+                                  {"attn_k_norm", "self_attn.k_norm", SP_GGUF_VECTOR}),
                  .bias_key = "use_qkv_bias"},
     },
     {

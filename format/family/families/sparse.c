@@ -23,19 +23,6 @@ static const struct sp_alias laguna_aliases[] = {
     {0},
 };
 
-static const struct sp_alias laguna_draft_aliases[] = {
-    SP_ALIAS_QKV(".weight", "self_attn.qkv_proj.weight", sp_layout_qkv),
-    SP_ALIAS_QKV(".weight", NULL, NULL),
-    {"fc_norm.*", "aux_hidden_norms.*", NULL, 0},
-    {0},
-};
-
-static const struct sp_alias aria_aliases[] = {
-    SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.fc1.weight", sp_layout_transposed_gate_up),
-    {"mlp.experts.down_proj.weight", "mlp.experts.fc2.weight", sp_layout_transposed, 0},
-    {0},
-};
-
 static const struct sp_alias step_aliases[] = {
     {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
     {"mlp.router.weight", "moe.gate.weight", NULL, 0},
@@ -340,7 +327,11 @@ const struct sp_family sp_families_sparse[] = {
         .theta = 5e5,
         .reads = {.layer_types = true},
         .read_own = read_laguna_draft,
-        .aliases = {laguna_draft_aliases, laguna_aliases},
+        .aliases = {SP_ROWS(sp_alias,
+                            SP_ALIAS_QKV(".weight", "self_attn.qkv_proj.weight", sp_layout_qkv),
+                            SP_ALIAS_QKV(".weight", NULL, NULL),
+                            {"fc_norm.*", "aux_hidden_norms.*", NULL, 0}),
+                    laguna_aliases},
     },
     {
         .name = "lara_mini",
@@ -411,7 +402,12 @@ const struct sp_family sp_families_sparse[] = {
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .router_norm_fixed = true,
         .reads = {.experts = true},
-        .aliases = {aria_aliases, sp_aliases_shared_experts},
+        .aliases = {SP_ROWS(sp_alias,
+                            SP_ALIAS_GATE_UP("mlp.experts", "mlp.experts.fc1.weight",
+                                             sp_layout_transposed_gate_up),
+                            {"mlp.experts.down_proj.weight", "mlp.experts.fc2.weight",
+                             sp_layout_transposed, 0}),
+                    sp_aliases_shared_experts},
     },
     {
         .name = "zaya",
