@@ -170,7 +170,7 @@ static enum sp_status read_shared(struct layer_rules *r, const char *key)
     enum sp_status st;
 
     if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n))) return st;
-    if (width && (st = sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn))) return st;
+    if ((st = sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn))) return st;
     if (n && n_ffn > SP_CAP_WIDTH / n)
         return SP_INVALID(r->t, "%s %u of %u are wider than %d", key, n, n_ffn, SP_CAP_WIDTH);
     r->n_shared_ffn = n * n_ffn;
@@ -230,19 +230,11 @@ static enum sp_status read_sparse_layers(struct layer_rules *r)
 
     r->n_dense = t->family->n_dense;
     r->last_sparse = SP_CAP_LAYERS;
-    if (keys->step) {
-        st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step);
-        if (st) return st;
-    }
-    if (keys->dense) {
-        st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense);
-        if (st) return st;
-    }
-    if (keys->last) {
-        st = sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last);
-        if (st) return st;
-        if (last >= 0) r->last_sparse = (unsigned)last;
-    }
+    if ((st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step)) ||
+        (st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense)) ||
+        (st = sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last)))
+        return st;
+    if (last >= 0) r->last_sparse = (unsigned)last;
     if (keys->types && (st = read_mlp_types(r, keys->types))) return st;
     r->sparse_text = keys->list ? sp_json_to_string(sp_text_get(t, keys->list), NULL) : NULL;
     if (keys->list && r->sparse_text == NULL && (st = read_integers(&r->sparse, t, keys->list, 0)))

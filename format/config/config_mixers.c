@@ -149,14 +149,14 @@ enum sp_status sp_config_read_short_conv(struct sp_config *out, const struct sp_
 /* ---- Mamba-2 ---- */
 
 /* The width of all heads: that of a key if the family has one, or else expand * n_hidden. */
-static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t, unsigned n_hidden)
+static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t)
 {
     const struct sp_mamba_family *f = t->family->mamba;
     unsigned expand = 2, stated = f->n_values;
     enum sp_status st;
 
     if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand))) return st;
-    *width = (uint64_t)expand * n_hidden;
+    *width = (uint64_t)expand * t->sizes->n_hidden;
     /* A missing key means its default, null means expand * n_hidden. */
     if (f->values == NULL || (sp_text_has(t, f->values) && !sp_text_get(t, f->values)))
         return SP_OK;
@@ -166,8 +166,7 @@ static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t
 }
 
 /* "auto", the default of most families, is the width of all heads divided by their number. */
-static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_config_text *t,
-                                    unsigned n_hidden)
+static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_config_text *t)
 {
     const char *key = t->family->mamba->head_dim;
     const struct sp_json *v = sp_text_get(t, key);
@@ -183,7 +182,7 @@ static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_c
             return SP_INVALID(t, "%s is \"%s\", expected a number or \"auto\"", key, word);
     }
     if (v == NULL && m->head_dim) return SP_OK;
-    if ((st = read_width(&width, t, n_hidden))) return st;
+    if ((st = read_width(&width, t))) return st;
     m->head_dim = (unsigned)(width / m->n_heads);
     if (m->head_dim && width % m->n_heads == 0) return SP_OK;
     return SP_INVALID(t, "%s %u does not divide the width %llu of mamba layers",
@@ -251,14 +250,13 @@ static enum sp_status check_mamba(const struct sp_mamba_config *m, const struct 
 }
 
 /* Mamba-1. "auto" is a sixteenth of the hidden state, rounded up. */
-static enum sp_status read_step_rank(unsigned *out, const struct sp_config_text *t,
-                                     unsigned n_hidden)
+static enum sp_status read_step_rank(unsigned *out, const struct sp_config_text *t)
 {
     const char *key = t->family->mamba->rank, *word = NULL;
     const struct sp_json *v = sp_text_get(t, key);
     enum sp_status st;
 
-    *out = (n_hidden + 15) / 16;
+    *out = (t->sizes->n_hidden + 15) / 16;
     if (v == NULL || sp_json_kind(v) != SP_JSON_STRING)
         return sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, out);
     if ((st = sp_text_string(t, key, &word)) || strcmp(word, "auto") == 0) return st;
@@ -276,14 +274,9 @@ static enum sp_status read_mamba1(struct sp_mamba_config *m, const struct sp_con
     if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand))) return st;
     width = expand * c->n_hidden;
     m->step_eps = c->norm_eps;
-    if (f->values && (st = sp_text_unsigned(t, f->values, 1, SP_CAP_WIDTH, &width))) return st;
-    if (f->step_eps && (st = sp_text_double(t, f->step_eps, 1e-30, 1, &m->step_eps))) return st;
-    if ((st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim))) return st;
-    if ((st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel))) return st;
-    if ((st = sp_text_bool(t, f->conv_bias, &m->conv_bias))) return st;
-    if ((st = sp_text_bool(t, f->proj_bias, &m->proj_bias))) return st;
-    if ((st = read_step_rank(&m->step_rank, t, c->n_hidden))) return st;
-    if ((st = check_activation(t))) return st;
+    if ((st = sp_text_unsigned(t, f->values, 1, SP_CAP_WIDTH, &width))) return st;
+    if ((st = sp_text_double(t, f->step_eps, 1e-30, 1, &m->step_eps))) return st;
+    if ((st = read_step_rank(&m->step_rank, t))) return st;
     for (m->head_dim = 64; width % m->head_dim != 0;)
         m->head_dim /= 2;
     m->n_heads = width / m->head_dim;
@@ -299,16 +292,16 @@ enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_confi
     if (f == NULL || sp_config_first_layer(out, SP_MIXER_MAMBA) == out->n_layers) return SP_OK;
     *m = f->defaults;
     m->z_scale = m->x_scale = m->key_scale = m->query_scale = m->step_scale = 1;
-    if (f->rank) return read_mamba1(m, t, out);
-    if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads))) return st;
-    if ((st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups))) return st;
     if ((st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim))) return st;
     if ((st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel))) return st;
     if ((st = sp_text_bool(t, f->conv_bias, &m->conv_bias))) return st;
     if ((st = sp_text_bool(t, f->proj_bias, &m->proj_bias))) return st;
-    if ((st = read_head_dim(m, t, out->n_hidden))) return st;
-    if ((st = read_limits(m, t))) return st;
     if ((st = check_activation(t))) return st;
+    if (f->rank) return read_mamba1(m, t, out);
+    if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads))) return st;
+    if ((st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups))) return st;
+    if ((st = read_head_dim(m, t))) return st;
+    if ((st = read_limits(m, t))) return st;
     return check_mamba(m, t);
 }
 

@@ -95,13 +95,20 @@ static enum sp_status check_keys(const struct rope_source *s)
     return SP_OK;
 }
 
+/* A number of the dict. */
+static enum sp_status number(const struct rope_source *s, const char *key, double min, double max,
+                             double *out)
+{
+    return sp_json_get_double(s->dict, key, min, max, out, s->t->err);
+}
+
 /* A key that this type requires. */
 static enum sp_status need(const struct rope_source *s, const char *type, const char *key,
                            double min, double *out)
 {
     if (sp_json_get(s->dict, key) == NULL)
         return SP_INVALID(s->t, "rope type \"%s\" needs %s", type, key);
-    return sp_json_get_double(s->dict, key, min, 1e9, out, s->t->err);
+    return number(s, key, min, 1e9, out);
 }
 
 /* original_max_position_embeddings: outside of the dict (Phi-3), or else in it, or else the context
@@ -115,7 +122,7 @@ static enum sp_status read_original(double *out, bool *stated, const struct rope
     *stated = outside || sp_json_get(s->dict, key) != NULL;
     *out = class_default ? class_default : s->max_positions;
     if (outside) return sp_text_double(s->t, key, 1, 1e9, out);
-    return sp_json_get_double(s->dict, key, 1, 1e9, out, s->t->err);
+    return number(s, key, 1, 1e9, out);
 }
 
 static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s)
@@ -149,7 +156,7 @@ static enum sp_status read_factor(struct sp_rope *r, const struct rope_source *s
 
     if ((st = read_original(&r->original_positions, &stated, s))) return st;
     r->factor = s->max_positions / r->original_positions;
-    return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, s->t->err);
+    return number(s, "factor", 1e-6, 1e9, &r->factor);
 }
 
 static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s)
@@ -159,21 +166,18 @@ static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s)
 
     r->truncate = true;
     if ((st = read_factor(r, s))) return st;
-    if ((st = sp_json_get_double(s->dict, "beta_fast", 0, 1e6, &r->beta_fast, s->t->err)))
-        return st;
-    if ((st = sp_json_get_double(s->dict, "beta_slow", 0, 1e6, &r->beta_slow, s->t->err)))
-        return st;
+    if ((st = number(s, "beta_fast", 0, 1e6, &r->beta_fast))) return st;
+    if ((st = number(s, "beta_slow", 0, 1e6, &r->beta_slow))) return st;
     if ((st = sp_json_get_bool(s->dict, "truncate", &r->truncate, s->t->err))) return st;
-    if ((st = sp_json_get_double(s->dict, "mscale", 0, 1e6, &mscale, s->t->err))) return st;
-    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale_all, s->t->err)))
-        return st;
+    if ((st = number(s, "mscale", 0, 1e6, &mscale))) return st;
+    if ((st = number(s, "mscale_all_dim", 0, 1e6, &mscale_all))) return st;
     if (r->beta_fast == 0) r->beta_fast = 32;
     if (r->beta_slow == 0) r->beta_slow = 1;
     if (mscale != 0 && mscale_all != 0)
         r->amplitude = yarn_mscale(r->factor, mscale) / yarn_mscale(r->factor, mscale_all);
     else
         r->amplitude = yarn_mscale(r->factor, 1);
-    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, s->t->err);
+    return number(s, "attention_factor", 1e-6, 1e6, &r->amplitude);
 }
 
 static enum sp_status read_factors(float **out, const struct rope_source *s, const char *key,
@@ -222,7 +226,7 @@ static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source 
         r->amplitude = sqrt(1 + natural_log(r->factor) / natural_log(r->original_positions));
     }
     if (s->t->family->rope_mscales) return read_mscales(r, s);
-    return sp_json_get_double(s->dict, "attention_factor", 1e-6, 1e6, &r->amplitude, s->t->err);
+    return number(s, "attention_factor", 1e-6, 1e6, &r->amplitude);
 }
 
 static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *s)
@@ -241,9 +245,9 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
         return read_longrope(r, s);
     case SP_ROPE_NTK_ALPHA: /* the key `factor` has no effect */
         if (r->n_rot == 2) return SP_INVALID(s->t, "alpha needs a head_dim above 2");
-        return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, s->t->err);
+        return number(s, "alpha", 1e-6, 1e9, &r->factor);
     case SP_ROPE_PROPORTIONAL:
-        return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, s->t->err);
+        return number(s, "factor", 1e-6, 1e9, &r->factor);
     default:
         return SP_OK;
     }
@@ -288,7 +292,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s)
     r->theta = s->theta;
     if ((st = read_type(&r->kind, s))) return st;
     if ((st = check_keys(s))) return st;
-    if ((st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, s->t->err))) return st;
+    if ((st = number(s, "rope_theta", 2, 1e15, &r->theta))) return st;
     if (r->theta == 0)
         return SP_INVALID(s->t, "rope_theta is missing, which %s needs", family->name);
     if (family->latent && family->latent->partial_of_head) {
@@ -304,7 +308,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s)
     }
     if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial)))
         return st;
-    if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, s->t->err))) return st;
+    if ((st = number(s, partial_key, 0, 1, &partial))) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* the pairs span the whole head; only some rotate */
         r->n_rotated = (unsigned)(partial * s->head_dim / 2);
@@ -387,8 +391,7 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
     bool stated;
     enum sp_status st;
 
-    if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth.beta, s->t->err)))
-        return st;
+    if ((st = number(s, key, 0, 1e3, &c->query_growth.beta))) return st;
     if (c->query_growth.beta == 0) return SP_OK;
     if (!s->t->family->reads.query_growth)
         return SP_REFUSED(s->t, "%s is not supported for %s", key, s->t->family->name);
@@ -412,7 +415,7 @@ static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_sour
 
     if (s->t->family->latent == NULL || s->t->family->unrotated || r->kind == SP_ROPE_DEFAULT)
         return SP_OK;
-    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale, s->t->err))) return st;
+    if ((st = number(s, "mscale_all_dim", 0, 1e6, &mscale))) return st;
     if (mscale == 0) return SP_OK;
     r->score_scale = yarn_mscale(r->factor, mscale) * yarn_mscale(r->factor, mscale);
     return SP_OK;

@@ -68,8 +68,7 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     if (st) return st;
     if (r->norm != f->routing.norm && f->router_norm_fixed)
         return SP_REFUSED(t, "norm_topk_prob is not supported for %s", f->name);
-    if (f->expert_keys.corrected && (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected)))
-        return st;
+    if ((st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected))) return st;
     if (f->reads.routed_scale) {
         const char *key = f->expert_keys.scale ? f->expert_keys.scale : "routed_scaling_factor";
         st = sp_text_double(t, key, 1e-6, 1e6, &r->scale);

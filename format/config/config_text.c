@@ -21,10 +21,10 @@ static const struct sp_json *find_exact(const struct sp_config_text *t, const ch
 /* *key becomes the family's other spelling of it if only that is there. */
 static const struct sp_json *find(const struct sp_config_text *t, const char **key)
 {
-    const struct sp_json *holder = find_exact(t, *key);
+    const struct sp_json *holder = *key ? find_exact(t, *key) : NULL;
     const struct sp_key_name *name = t->family ? t->family->key_names : NULL;
 
-    for (; holder == NULL && name && name->other; name++) {
+    for (; *key && holder == NULL && name && name->other; name++) {
         if (strcmp(name->key, *key) != 0) continue;
         holder = find_exact(t, name->other);
         if (holder) *key = name->other;

@@ -48,7 +48,7 @@ bool sp_text_has(const struct sp_config_text *t, const char *key);
 /* The value of `key`; NULL if it is missing or null. */
 const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key);
 
-/* These readers leave *out unchanged if the key is missing or null. */
+/* These readers leave *out unchanged if the key is missing or null, or NULL: there is none. */
 SP_MUST_CHECK enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key,
                                               unsigned min, unsigned max, unsigned *out);
 SP_MUST_CHECK enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key,

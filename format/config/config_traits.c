@@ -105,56 +105,45 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
     return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
 }
 
-/* The multipliers of Granite, whose logits_scaling divides the logits, and of muP, whose
+/* Reads soft caps and scales. null disables a cap; only a missing key means the default. The
+ * multipliers are those of Granite, whose logits_scaling divides the logits, and of muP, whose
  * logits_scaling multiplies them. Source: the granite and hyperclovax modeling files in
  * transformers 5.23. */
-static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t)
-{
-    bool mup = t->family->mup;
-    double scaling = 1;
-    enum sp_status st;
-
-    if (!mup) c->attention_scale = 1;
-    if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale)) ||
-        (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale)) ||
-        (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale)) ||
-        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling)))
-        return st;
-    c->logit_scale = mup ? scaling : 1 / scaling;
-    return SP_OK;
-}
-
-/* Reads soft caps and scales. null disables a cap; only a missing key means the default. */
 static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
-    double scalar = f->query_scalar != 0 ? f->query_scalar : t->sizes->head_dim;
-    enum sp_status st;
+    const bool multipliers = f->reads.multipliers;
+    double scalar = f->query_scalar != 0 ? f->query_scalar : t->sizes->head_dim, scaling = 1;
+    const struct {
+        bool is_read;
+        const char *key;
+        double least, *out;
+    } numbers[] = {
+        {f->reads.attention_cap, "attn_logit_softcapping", 1e-3, &c->attention_cap},
+        {f->reads.logit_cap, "final_logit_softcapping", 1e-3, &c->logit_cap},
+        {f->reads.query_scalar, "query_pre_attn_scalar", 1e-3, &scalar},
+        {f->reads.qkv_limit, "clip_qkv", 1e-6, &c->qkv_limit},
+        {f->reads.logit_scale, "logit_scale", 1e-6, &c->logit_scale},
+        {multipliers, "attention_multiplier", 1e-6, &c->attention_scale},
+        {multipliers, "embedding_multiplier", 1e-6, &c->embedding_scale},
+        {multipliers, "residual_multiplier", 1e-6, &c->residual_scale},
+        {multipliers, "logits_scaling", 1e-6, &scaling},
+    };
 
     c->attention_cap = sp_text_has(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
     c->logit_cap = sp_text_has(t, "final_logit_softcapping") ? 0 : f->logit_cap;
-    if (f->reads.attention_cap) {
-        st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap);
-        if (st) return st;
-    }
-    if (f->reads.logit_cap) {
-        st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap);
-        if (st) return st;
-    }
-    if (f->reads.query_scalar) {
-        if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar))) return st;
-    }
-    if (f->reads.qkv_limit) {
-        if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit))) return st;
-    }
-    c->attention_scale = 1 / sqrt(scalar);
-    c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = c->value_scale = 1;
+    c->residual_scale = c->embedding_scale = c->input_scale = c->value_scale = 1;
     c->attention_out_scale = c->mamba_out_scale = c->ffn_in_scale = c->ffn_out_scale = 1;
-    if (f->reads.logit_scale) {
-        c->logit_scale = f->logit_scale;
-        if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale))) return st;
+    c->logit_scale = f->reads.logit_scale ? f->logit_scale : 1;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        enum sp_status st;
+        if (!numbers[i].is_read) continue;
+        st = sp_text_double(t, numbers[i].key, numbers[i].least, 1e6, numbers[i].out);
+        if (st) return st;
     }
-    return f->reads.multipliers ? read_multipliers(c, t) : SP_OK;
+    if (c->attention_scale == 0) c->attention_scale = multipliers && !f->mup ? 1 : 1 / sqrt(scalar);
+    if (multipliers) c->logit_scale = f->mup ? scaling : 1 / scaling;
+    return SP_OK;
 }
 
 static double round_to_bits(double x, int n_bits)
@@ -175,10 +164,8 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
     bool rooted = false;
     enum sp_status st;
 
-    if (t->family->root_key) {
-        if ((st = sp_text_bool(t, t->family->root_key, &rooted))) return st;
-        if (rooted) c->embedding_scale = sqrt(c->n_hidden);
-    }
+    if ((st = sp_text_bool(t, t->family->root_key, &rooted))) return st;
+    if (rooted) c->embedding_scale = sqrt(c->n_hidden);
     if (!t->family->scaled_embedding) return SP_OK;
     c->embedding_scale = (double)(float)sqrt(c->n_hidden);
     if (sp_json_has(t->root, "quantization")) return SP_OK; /* mlx: the table dequantizes to f32 */
@@ -208,16 +195,15 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     bool qkv = f->attention_bias, o, mlp = f->mlp_biased || (f->bias_key && f->attention_bias);
     enum sp_status st;
 
-    if (f->other_bias_keys[0]) {
-        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv))) return st;
-        if ((st = sp_text_bool(t, f->other_bias_keys[1], &mlp))) return st;
-    }
-    if ((st = sp_text_bool(t, attention_key, &qkv))) return st;
+    if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv)) ||
+        (st = sp_text_bool(t, f->other_bias_keys[1], &mlp)) ||
+        (st = sp_text_bool(t, attention_key, &qkv)))
+        return st;
     o = f->o_bias_key ? false : qkv;
-    if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o))) return st;
-    if ((st = sp_text_bool(t, mlp_key, &mlp))) return st;
-    if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, t))) return st;
-    if ((st = bias_of(&c->o_bias, f->o_bias, o, attention_key, t))) return st;
+    if ((st = sp_text_bool(t, f->o_bias_key, &o)) || (st = sp_text_bool(t, mlp_key, &mlp)) ||
+        (st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, t)) ||
+        (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, t)))
+        return st;
     c->gate_bias = f->gate_in_query && c->qkv_bias;
     return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, t);
 }
@@ -244,7 +230,7 @@ static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_t
     bool normed = key == NULL || t->family->qk_normed;
     enum sp_status st;
 
-    if (key && (st = sp_text_bool(t, key, &normed))) return st;
+    if ((st = sp_text_bool(t, key, &normed))) return st;
     c->qk_norm = normed ? t->family->qk_norm : SP_QK_PLAIN;
     return SP_OK;
 }
@@ -254,7 +240,6 @@ static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_
     bool usual = t->family->norms != SP_NORM_PRE, parallel = usual;
     enum sp_status st;
 
-    if (t->family->parallel_key == NULL) return SP_OK;
     if ((st = sp_text_bool(t, t->family->parallel_key, &parallel))) return st;
     if (parallel != usual) c->norms = parallel ? SP_NORM_PARALLEL : SP_NORM_PRE;
     return SP_OK;

@@ -7,6 +7,8 @@
 #include "format/family/family_table.h"
 #include "format/family/tensor_alias.h"
 
+#include <string.h>
+
 enum {
     SP_SPEC_NAME = 128,         /* bytes for a canonical name with its NUL */
     SP_SOURCE_NAME = 256,       /* bytes for the name of a checkpoint's tensor with its NUL */
@@ -85,6 +87,16 @@ SP_MUST_CHECK enum sp_status sp_tensor_match_add(const struct sp_alias_source *s
 SP_MUST_CHECK enum sp_status sp_tensor_match_take(const struct sp_alias_source *s,
                                                   const uint64_t *shape, unsigned rank,
                                                   struct sp_row_span span);
+
+/* True if the text begins with one of the words, which spaces separate. */
+static inline bool sp_begins_with_any(const char *text, const char *words)
+{
+    for (size_t len; *words; words += len + (words[len] == ' ')) {
+        len = strcspn(words, " ");
+        if (strncmp(text, words, len) == 0) return true;
+    }
+    return false;
+}
 
 /* Rows first..first+n-1. */
 static inline struct sp_row_span sp_rows(uint64_t first, uint64_t n, uint64_t n_cols)

@@ -157,14 +157,9 @@ static enum sp_status place_tap_norms(struct sp_tensor_match *m, struct sp_tenso
  * an assistant. */
 static bool is_unprefixed(const struct sp_tensor_match *m, const char *name, const char *prefixed)
 {
-    static const char *const begins[] = {"pre_projection.", "post_projection.",
-                                         "masked_embedding."};
-
     if (m->config->draft.kind == SP_DRAFT_NONE) return false;
     if (!m->published) return !exists(m, prefixed) && exists(m, name);
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0) return true;
-    return false;
+    return sp_begins_with_any(name, "pre_projection. post_projection. masked_embedding.");
 }
 
 /* The layers of classification heads: of BERT, RoBERTa, ModernBERT, and decoders. */

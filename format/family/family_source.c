@@ -161,32 +161,12 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
 
 bool sp_source_is_skipped(const char *name)
 {
-    static const char *const parts[] = {
-        "vision_tower.",
-        "vision_model.",
-        "multi_modal_projector.",
-        "patch_merge_mlp.",
-        "visual.",
-        "audio_tower.",
-        "audio.",
-        "embed_vision.",
-        "embed_audio.",
-        "image_newline",
-        "vision_embedder.",
-        "vision_adapter.",
-        "vision_projection.",
-        "mm_projector.",
-        "vision_tokenizer.",
-        "audio_tokenizer.",
-        "connector.",
-        "vit_large_projector.",
-        "vision_encoder.",
-        "audio_encoder.",
-        "audio_adapter.",
-        "pre_mm_projector_norm.",
-        "patch_merger.",
-        "vision_language_adapter.",
-    };
+    static const char parts[] =
+        "vision_tower. vision_model. multi_modal_projector. patch_merge_mlp. visual. "
+        "audio_tower. audio. embed_vision. embed_audio. image_newline vision_embedder. "
+        "vision_adapter. vision_projection. mm_projector. vision_tokenizer. audio_tokenizer. "
+        "connector. vit_large_projector. vision_encoder. audio_encoder. audio_adapter. "
+        "pre_mm_projector_norm. patch_merger. vision_language_adapter.";
     /* Last parts of names. */
     static const char buffers[] =
         "layer_multipliers ngram_heads_offsets ngram_heads_vocab_sizes slope_rate query_decay "
@@ -197,8 +177,7 @@ bool sp_source_is_skipped(const char *name)
     const char *inner = sp_begins_with(name, "model.") ? name + strlen("model.") : name;
     const char *last = strrchr(name, '.');
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (sp_begins_with(inner, parts[i])) return true;
+    if (sp_begins_with_any(inner, parts)) return true;
     return last && (sp_is_among(last + 1, buffers) || sp_ends_with(name, ".rotary_emb.inv_freq") ||
                     sp_ends_with(name, ".attn.bias") || sp_ends_with(name, ".attention.bias"));
 }
