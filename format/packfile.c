@@ -199,28 +199,24 @@ bool sp_pack_is_file(const char *path)
     return sp_pack_recognize(&is_pack, path, NULL) == SP_OK && is_pack;
 }
 
-enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_err *err)
+/* Opens these bytes, or, if they are NULL, the file of this name. */
+static enum sp_status open_named(struct sp_pack **out, const struct sp_mapping *bytes,
+                                 const char *name, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pack *pack = NULL;
 
-    if (sp_file_is_folder(path)) {
-        return sp_fail(
-            err, SP_E_INPUT,
-            "%s is a folder, expected a packed file; spectool create makes one of a checkpoint",
-            path);
-    }
     if ((st = sp_new(&pack, 1, sizeof *pack, err))) goto done;
-    if ((st = sp_copy_text(&pack->path, path, strlen(path), err))) goto done;
-    if ((st = sp_file_map(&pack->mapping, path, err))) goto done;
-    pack->bytes = pack->mapping.data;
-    pack->size = pack->mapping.size;
-    sp_file_set_paging(pack->bytes, pack->size, SP_PAGING_SINGLE);
+    if ((st = sp_copy_text(&pack->path, name, strlen(name), err))) goto done;
+    if (bytes == NULL && (st = sp_file_map(&pack->mapping, name, err))) goto done;
+    pack->bytes = bytes ? bytes->data : pack->mapping.data;
+    pack->size = bytes ? bytes->size : pack->mapping.size;
+    if (bytes == NULL) sp_file_set_paging(pack->bytes, pack->size, SP_PAGING_SINGLE);
     if ((st = open_bytes(pack, err))) {
-        sp_context(err, "%s", path);
+        sp_context(err, "%s", name);
         goto done;
     }
-    sp_file_set_paging(pack->bytes, pack->size, SP_PAGING_HUGE);
+    if (bytes == NULL) sp_file_set_paging(pack->bytes, pack->size, SP_PAGING_HUGE);
     *out = pack;
     pack = NULL;
 done:
@@ -228,25 +224,18 @@ done:
     return st;
 }
 
+enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_err *err)
+{
+    if (!sp_file_is_folder(path)) return open_named(out, NULL, path, err);
+    return sp_fail(
+        err, SP_E_INPUT,
+        "%s is a folder, expected a packed file; spectool create makes one of a checkpoint", path);
+}
+
 enum sp_status sp_pack_open_bytes(struct sp_pack **out, const void *bytes, size_t size,
                                   const char *name, struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_pack *pack = NULL;
-
-    if ((st = sp_new(&pack, 1, sizeof *pack, err))) goto done;
-    if ((st = sp_copy_text(&pack->path, name, strlen(name), err))) goto done;
-    pack->bytes = bytes;
-    pack->size = size;
-    if ((st = open_bytes(pack, err))) {
-        sp_context(err, "%s", name);
-        goto done;
-    }
-    *out = pack;
-    pack = NULL;
-done:
-    sp_pack_close(pack);
-    return st;
+    return open_named(out, &(struct sp_mapping){.data = bytes, .size = size}, name, err);
 }
 
 void sp_pack_close(struct sp_pack *pack)

@@ -64,16 +64,11 @@ static const char *message_prefix(enum sp_draft_kind kind)
 /* A config of the speculators library names the kind and nests the config of the layers. */
 static enum sp_status detect_speculator(struct sp_config_text *t, const char *type)
 {
-    static const struct {
-        const char *type;
-        enum sp_draft_kind kind;
-    } kinds[] = {
-        {"eagle3", SP_DRAFT_EAGLE3},   {"peagle", SP_DRAFT_PEAGLE}, {"dflash", SP_DRAFT_DFLASH},
-        {"dflash2", SP_DRAFT_DFLASH2}, {"dspark", SP_DRAFT_DSPARK},
-    };
+    static const enum sp_draft_kind kinds[] = {SP_DRAFT_EAGLE3, SP_DRAFT_PEAGLE, SP_DRAFT_DFLASH,
+                                               SP_DRAFT_DFLASH2, SP_DRAFT_DSPARK};
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i].type, type) == 0) t->draft = kinds[i].kind;
+        if (strcmp(sp_draft_kind_name(kinds[i]), type) == 0) t->draft = kinds[i];
     if (t->draft == SP_DRAFT_NONE) return refuse_kind("speculators", type, t->err);
     t->speculators = true;
     t->what = message_prefix(t->draft);

@@ -69,8 +69,8 @@ void sp_modelfile_place(const struct sp_modelfile *file, size_t offset, unsigned
         *column += ((unsigned char)s[i - 1] & 0xC0) != 0x80; /* first byte of a character */
 }
 
-enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
-                                 enum sp_status status, struct sp_err *err, const char *format, ...)
+enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset, struct sp_err *err,
+                                 const char *format, ...)
 {
     char text[SP_ERR_TEXT];
     unsigned long line, column;
@@ -80,7 +80,7 @@ enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
     sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     sp_modelfile_place(file, offset, &line, &column);
-    return sp_fail(err, status, "%s:%lu:%lu: %s", file->path, line, column, text);
+    return sp_fail(err, SP_E_INPUT, "%s:%lu:%lu: %s", file->path, line, column, text);
 }
 
 /* ---- encodings ---- */
@@ -111,10 +111,8 @@ static enum sp_status read_utf16(struct sp_modelfile *file, const uint8_t *s, si
             }
         }
         file->size = (size_t)(p - file->text);
-        if (c >= 0xD800 && c < 0xE000) {
-            return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
-                                     "half of a UTF-16 surrogate pair");
-        }
+        if (c >= 0xD800 && c < 0xE000)
+            return sp_modelfile_fail(file, file->size, err, "half of a UTF-16 surrogate pair");
         p += sp_utf8_put(p, c);
     }
     file->size = (size_t)(p - file->text);
@@ -141,8 +139,7 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
     valid = sp_utf8_valid(file->text, file->size);
     nul = memchr(file->text, 0, valid);
     if (nul) valid = (size_t)(nul - file->text);
-    if (valid < file->size)
-        return sp_modelfile_fail(file, valid, SP_E_INPUT, err, "not UTF-8 text");
+    if (valid < file->size) return sp_modelfile_fail(file, valid, err, "not UTF-8 text");
     return SP_OK;
 }
 
@@ -151,6 +148,13 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
 /* A part of the text. */
 struct slice {
     size_t first, size;
+};
+
+/* A text being parsed, from its byte `at` on. */
+struct parser {
+    const struct sp_modelfile *file;
+    size_t at;
+    struct sp_err *err;
 };
 
 static size_t end_of_line(const char *s, size_t i)
@@ -186,12 +190,12 @@ static size_t trim_end(const char *s, size_t first, size_t end)
     return end;
 }
 
-/* A value between `n` quotes, which begin at `i`. It ends in front of the first line end that `n`
- * quotes precede, as in ollama's parser, so quotes within a line belong to the text. */
-static enum sp_status read_quoted(const struct sp_modelfile *file, size_t i, size_t n,
-                                  struct slice *out, size_t *next, struct sp_err *err)
+/* A value between `n` quotes. It ends in front of the first line end that `n` quotes precede, as in
+ * ollama's parser, so quotes within a line belong to the text. */
+static enum sp_status read_quoted(struct slice *out, struct parser *p, size_t n)
 {
-    const char *s = file->text;
+    const char *s = p->file->text;
+    size_t i = p->at;
 
     for (size_t end = i;; end++) {
         size_t last;
@@ -199,52 +203,48 @@ static enum sp_status read_quoted(const struct sp_modelfile *file, size_t i, siz
         last = trim_end(s, i, end);
         if (last >= i + 2 * n && memcmp(s + last - n, "\"\"\"", n) == 0) {
             *out = (struct slice){i + n, last - i - 2 * n};
-            *next = end;
+            p->at = end;
             return SP_OK;
         }
         if (s[end]) continue;
-        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "%s closed at the end of a line",
+        return sp_modelfile_fail(p->file, i, p->err, "%s closed at the end of a line",
                                  n == 3 ? "these \"\"\" are never" : "this quote is not");
     }
 }
 
-/* The value that follows a command or name at `i`, which must be there: "" says that it is empty.
- */
-static enum sp_status read_value(const struct sp_modelfile *file, size_t i, const char *what,
-                                 struct slice *out, size_t *next, struct sp_err *err)
+/* The value that follows a command or name, which must be there: "" says that it is empty. */
+static enum sp_status read_value(struct slice *out, struct parser *p, const char *what)
 {
-    const char *s = file->text;
+    const char *s = p->file->text;
 
-    if (s[i] == '"')
-        return read_quoted(file, i, strncmp(s + i, "\"\"\"", 3) == 0 ? 3 : 1, out, next, err);
-    *next = end_of_line(s, i);
-    out->first = i;
-    out->size = trim_end(s, i, *next) - i;
+    if (s[p->at] == '"') return read_quoted(out, p, strncmp(s + p->at, "\"\"\"", 3) == 0 ? 3 : 1);
+    out->first = p->at;
+    p->at = end_of_line(s, p->at);
+    out->size = trim_end(s, out->first, p->at) - out->first;
     if (out->size) return SP_OK;
-    return sp_modelfile_fail(file, i, SP_E_INPUT, err,
+    return sp_modelfile_fail(p->file, out->first, p->err,
                              "%s: a value is missing (\"\" is an empty one)", what);
 }
 
 /* A parameter's name or a message's role. */
-static enum sp_status read_word(const struct sp_modelfile *file, size_t i, bool is_role,
-                                struct slice *out, size_t *next, struct sp_err *err)
+static enum sp_status read_word(struct slice *out, struct parser *p, bool is_role)
 {
-    const char *s = file->text, *what = is_role ? "MESSAGE" : "PARAMETER";
-    size_t end = i;
+    const char *s = p->file->text, *what = is_role ? "MESSAGE" : "PARAMETER";
+    size_t i = p->at, end = i;
 
     while (is_letter(s[end]) || (!is_role && ((s[end] >= '0' && s[end] <= '9') || s[end] == '_')))
         end++;
     *out = (struct slice){i, end - i};
     if (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) {
-        return sp_modelfile_fail(file, end, SP_E_INPUT, err, "%s: a %s", what,
+        return sp_modelfile_fail(p->file, end, p->err, "%s: a %s", what,
                                  is_role ? "role consists of letters"
                                          : "name consists of letters, digits and _");
     }
     if (end == i) {
-        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "%s: a %s and a value are missing", what,
+        return sp_modelfile_fail(p->file, i, p->err, "%s: a %s and a value are missing", what,
                                  is_role ? "role" : "name");
     }
-    *next = skip_whitespace(s, end);
+    p->at = skip_whitespace(s, end);
     return SP_OK;
 }
 
@@ -256,11 +256,10 @@ static bool equals(const char *word, const char *s, size_t size)
     return true;
 }
 
-static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
-                                   enum sp_modelfile_command *out, size_t *next, struct sp_err *err)
+static enum sp_status read_command(enum sp_modelfile_command *out, struct parser *p)
 {
-    const char *s = file->text;
-    size_t end = i;
+    const char *s = p->file->text;
+    size_t i = p->at, end = i;
 
     while (is_letter(s[end]))
         end++;
@@ -268,17 +267,17 @@ static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
         if (!equals(command_names[c], s + i, end - i)) continue;
         if (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) break;
         *out = (enum sp_modelfile_command)c;
-        *next = skip_whitespace(s, end);
+        p->at = skip_whitespace(s, end);
         return SP_OK;
     }
     if (strncmp(s + end, "\xC2\xA0", 2) == 0) {
-        return sp_modelfile_fail(file, end, SP_E_INPUT, err,
+        return sp_modelfile_fail(p->file, end, p->err,
                                  "a no-break space (U+00A0) behind %.*s, expected a space",
                                  (int)(end - i), s + i);
     }
     while (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end]))
         end++;
-    return sp_modelfile_fail(file, i, SP_E_INPUT, err,
+    return sp_modelfile_fail(p->file, i, p->err,
                              "%.*s is not a command (FROM, DRAFT, PARAMETER, TEMPLATE, SYSTEM, "
                              "MESSAGE, LICENSE, RENDERER, PARSER, REQUIRES, ADAPTER)",
                              end - i > 40 ? 40 : (int)(end - i), s + i);
@@ -298,8 +297,8 @@ static enum sp_status check_role(const struct sp_modelfile *file, size_t at, con
 {
     if (!strcmp(role, "system") || !strcmp(role, "user") || !strcmp(role, "assistant"))
         return SP_OK;
-    return sp_modelfile_fail(file, at, SP_E_INPUT, err,
-                             "MESSAGE: role %s, expected system, user or assistant", role);
+    return sp_modelfile_fail(file, at, err, "MESSAGE: role %s, expected system, user or assistant",
+                             role);
 }
 
 /* Appends the record that begins at `i`; *next is where it ends. */
@@ -309,27 +308,25 @@ static enum sp_status read_record(struct sp_modelfile *file, size_t i, size_t *n
     enum sp_status st;
     struct sp_modelfile_record *r;
     struct slice name = {0, 0}, value = {0, 0};
-    size_t at = i;
+    struct parser p = {file, i, err};
 
-    if (file->n_records == SP_MODELFILE_MAX_RECORDS) {
-        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "more than %d records",
-                                 SP_MODELFILE_MAX_RECORDS);
-    }
+    if (file->n_records == SP_MODELFILE_MAX_RECORDS)
+        return sp_modelfile_fail(file, i, err, "more than %d records", SP_MODELFILE_MAX_RECORDS);
     st = sp_grow(&file->records, &file->cap_records, file->n_records + 1, sizeof *r, err);
     if (st) return st;
     r = &file->records[file->n_records++];
     *r = (struct sp_modelfile_record){.first = i};
-    if ((st = read_command(file, i, &r->command, &at, err))) return st;
+    if ((st = read_command(&r->command, &p))) return st;
     if (r->command == SP_MODELFILE_PARAMETER || r->command == SP_MODELFILE_MESSAGE) {
         bool is_role = r->command == SP_MODELFILE_MESSAGE;
-        if ((st = read_word(file, at, is_role, &name, &at, err))) return st;
+        if ((st = read_word(&name, &p, is_role))) return st;
         if ((st = copy_lower(&r->name, file->text + name.first, name.size, err))) return st;
         if (is_role && (st = check_role(file, name.first, r->name, err))) return st;
     }
-    r->value_first = at;
-    st = read_value(file, at, r->name ? r->name : command_names[r->command], &value, next, err);
-    if (st) return st;
-    r->size = *next - i;
+    r->value_first = p.at;
+    if ((st = read_value(&value, &p, r->name ? r->name : command_names[r->command]))) return st;
+    *next = p.at;
+    r->size = p.at - i;
     r->value_size = value.size;
     return sp_copy_text(&r->value, file->text + value.first, value.size, err);
 }

@@ -255,17 +255,15 @@ static enum sp_status check_parameter(const struct check *c, const struct sp_mod
     const struct sp_parameter *p = sp_parameter_find(r->name);
     struct sp_err inner = {0};
     const char *near = NULL;
-    enum sp_status st;
 
     if (p == NULL) {
         for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
             near = sp_nearer(near, parameters[i].name, r->name);
-        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err, "unknown parameter %s%s%s%s",
-                                 r->name, near ? ", did you mean " : "", near ? near : "",
-                                 near ? "?" : "");
+        return sp_modelfile_fail(c->file, r->first, err, "unknown parameter %s%s%s%s", r->name,
+                                 near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
     }
-    if ((st = check_value(p, r->value, &inner)))
-        return sp_modelfile_fail(c->file, r->value_first, st, err, "PARAMETER %s", inner.text);
+    if (check_value(p, r->value, &inner))
+        return sp_modelfile_fail(c->file, r->value_first, err, "PARAMETER %s", inner.text);
     if (p->instead) note(c, r, "PARAMETER %s is stored without effect: %s", p->name, p->instead);
     return SP_OK;
 }
@@ -294,7 +292,7 @@ static enum sp_status check_record(const struct check *c, const struct sp_modelf
     case SP_MODELFILE_DRAFT:
     case SP_MODELFILE_ADAPTER:
         if (r->value_size == 0)
-            return sp_modelfile_fail(c->file, r->value_first, SP_E_INPUT, err, "%s is empty", name);
+            return sp_modelfile_fail(c->file, r->value_first, err, "%s is empty", name);
         if (strstr(r->value, " #")) note(c, r, "\" #\" is part of the path: comments begin a line");
         break;
     case SP_MODELFILE_PARAMETER:
@@ -309,7 +307,7 @@ static enum sp_status check_record(const struct check *c, const struct sp_modelf
         break;
     case SP_MODELFILE_REQUIRES:
         if (!is_version(r->value)) {
-            return sp_modelfile_fail(c->file, r->value_first, SP_E_INPUT, err,
+            return sp_modelfile_fail(c->file, r->value_first, err,
                                      "REQUIRES is %s, expected a version such as 1.2.3", r->value);
         }
         note(c, r, "REQUIRES is stored without effect: it names a version of ollama");
@@ -346,9 +344,8 @@ static enum sp_status check_number(const struct check *c, const char *name, cons
     for (size_t i = 0; i < c->file->n_records; i++) {
         const struct sp_modelfile_record *r = &c->file->records[i];
         if (!is_text(r, name) || ++n <= SP_MODELFILE_MAX_STOPS) continue;
-        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err,
-                                 "PARAMETER %s: more than %d %s", name, SP_MODELFILE_MAX_STOPS,
-                                 what);
+        return sp_modelfile_fail(c->file, r->first, err, "PARAMETER %s: more than %d %s", name,
+                                 SP_MODELFILE_MAX_STOPS, what);
     }
     return SP_OK;
 }
@@ -363,8 +360,8 @@ static enum sp_status check_repeats(const struct check *c, struct sp_err *err)
         const char *name = sp_modelfile_command_name(r->command);
         if (last == r || accumulates(r)) continue;
         if (sp_modelfile_names_source(r->command)) {
-            return sp_modelfile_fail(c->file, last->first, SP_E_INPUT, err,
-                                     "a second %s, after line %lu", name, r->line);
+            return sp_modelfile_fail(c->file, last->first, err, "a second %s, after line %lu", name,
+                                     r->line);
         }
         note(c, r, "%s%s%s is replaced by a later one", name, r->name ? " " : "",
              r->name ? r->name : "");
@@ -381,10 +378,8 @@ enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
 
     for (size_t i = 0; i < file->n_records; i++)
         if ((st = check_record(&c, &file->records[i], err))) return st;
-    if (sp_modelfile_find(file, SP_MODELFILE_FROM, NULL) == NULL) {
-        return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
-                                 "no FROM line names the model to read");
-    }
+    if (sp_modelfile_find(file, SP_MODELFILE_FROM, NULL) == NULL)
+        return sp_modelfile_fail(file, file->size, err, "no FROM line names the model to read");
     if ((st = check_number(&c, "stop", "stop texts", err))) return st;
     if ((st = check_number(&c, "dry_sequence_breakers", "sequence breakers", err))) return st;
     return check_repeats(&c, err);

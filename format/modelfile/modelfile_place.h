@@ -8,9 +8,8 @@
 void sp_modelfile_place(const struct sp_modelfile *file, size_t offset, unsigned long *line,
                         unsigned long *column);
 
-/* sp_fail with "path:line:column: " in front. */
-enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
-                                 enum sp_status status, struct sp_err *err, const char *format, ...)
-    SP_PRINTF(5, 6);
+/* SP_E_INPUT with "path:line:column: " in front of the sentence. */
+enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset, struct sp_err *err,
+                                 const char *format, ...) SP_PRINTF(4, 5);
 
 #endif
