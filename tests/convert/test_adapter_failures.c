@@ -3,6 +3,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "tests/support/create_files.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
@@ -15,104 +16,6 @@
 #define MODULE "base_model.model.model.layers.0.self_attn.q_proj"
 #define PEFT(rest) "{\"peft_type\":\"LORA\",\"r\":2,\"lora_alpha\":4" rest "}"
 #define GOOD MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192,2\n"
-
-#define MLX "{\"lora_parameters\":{\"rank\":8,\"scale\":10}}"
-
-struct refusal {
-    const char *config;
-    const char *tensors; /* one tensor per line: name, type, shape */
-    enum sp_status status;
-    const char *message; /* part of the error message */
-};
-
-static const struct refusal refusals[] = {
-    /* configs */
-    {"{}", GOOD, SP_E_UNSUPPORTED,
-     "neither a PEFT config (peft_type) nor an mlx-lm config (lora_parameters)"},
-    {"[", GOOD, SP_E_INPUT, "adapter_config.json: "},
-    {"{\"peft_type\":\"LOHA\"}", GOOD, SP_E_UNSUPPORTED, "peft_type is LOHA, only LORA"},
-    {"{\"peft_type\":\"LORA\",\"r\":0}", GOOD, SP_E_INPUT, "r is 0, expected an integer"},
-    {PEFT(",\"lora_alpha\":NaN"), GOOD, SP_E_INPUT, "lora_alpha"},
-    {PEFT(",\"fan_in_fan_out\":true"), GOOD, SP_E_UNSUPPORTED, "fan_in_fan_out is true: not"},
-    {PEFT(",\"use_qalora\":true"), GOOD, SP_E_UNSUPPORTED, "use_qalora is true"},
-    {PEFT(",\"layer_replication\":[[0,2]]"), GOOD, SP_E_UNSUPPORTED,
-     "layer_replication is [[0,2]]"},
-    {PEFT(",\"target_parameters\":[\"x\"]"), GOOD, SP_E_UNSUPPORTED, "target_parameters is"},
-    {PEFT(",\"trainable_token_indices\":[1]"), GOOD, SP_E_UNSUPPORTED, "trainable_token_indices"},
-    {PEFT(",\"alora_invocation_tokens\":[1]"), GOOD, SP_E_UNSUPPORTED, "alora_invocation_tokens"},
-    {PEFT(",\"of_the_future\":1"), GOOD, SP_E_UNSUPPORTED, "of_the_future is 1: not supported"},
-    {PEFT(",\"init_lora_weights\":\"pissa\""), GOOD, SP_E_UNSUPPORTED,
-     "init_lora_weights is \"pissa\": such an adapter"},
-    {PEFT(",\"rank_pattern\":[]"), GOOD, SP_E_INPUT, "rank_pattern is not an object"},
-    {PEFT(",\"rank_pattern\":{\"q\":1.5}"), GOOD, SP_E_INPUT,
-     "the value of \"q\" is not a valid rank"},
-    {PEFT(",\"alpha_pattern\":{\"q\":\"x\"}"), GOOD, SP_E_INPUT,
-     "the value of \"q\" is not a finite number"},
-    {PEFT(",\"alpha_pattern\":{\"(\":1}"), GOOD, SP_E_UNSUPPORTED, "alpha_pattern: "},
-    {"{\"fine_tune_type\":\"ia3\"}", GOOD, SP_E_UNSUPPORTED, "fine_tune_type is ia3"},
-    {"{\"fine_tune_type\":\"lora\"}", GOOD, SP_E_INPUT, "lora_parameters.scale is missing"},
-    {"{\"lora_parameters\":{\"rank\":8,\"alpha\":16,\"scale\":10}}", GOOD, SP_E_UNSUPPORTED,
-     "alpha is 16: its effect on scale differs between versions of mlx-lm"},
-    {"{\"lora_parameters\":{\"rank\":8,\"scale\":10,\"new\":1}}", GOOD, SP_E_UNSUPPORTED,
-     "new is 1: not supported"},
-
-    /* tensors */
-    {PEFT(""), "", SP_E_INPUT, "no tensors"},
-    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n", SP_E_INPUT, "has no second factor"},
-    {PEFT(""), MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT, "has no first factor"},
-    {PEFT(""), MODULE ".lora_A.weight F32 3,192\n" MODULE ".lora_B.weight F32 192,3\n", SP_E_INPUT,
-     "lora_B.weight\" has rank 3, but its config says 2"},
-    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192\n", SP_E_INPUT,
-     "lora_B.weight\" has shape [192], expected a matrix of rank 1 to 65536"},
-    {PEFT(""), MODULE ".lora_A.weight F32 2,190\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
-     "lora_A.weight\" has shape [2, 190], expected [2, 192], since "
-     "model.layers.0.self_attn.q_proj.weight has shape [192, 192]"},
-    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 64,2\n", SP_E_INPUT,
-     "lora_B.weight\" has shape [64, 2], expected [192, 2]"},
-    {PEFT(""), MODULE ".lora_A.weight F32 384\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
-     "lora_A.weight\" has shape [384], expected [2, 192]"},
-    {PEFT(""), MODULE ".lora_A.weight I32 2,192\n" MODULE ".lora_B.weight F32 192,2\n",
-     SP_E_UNSUPPORTED, "is of type i32, expected a float"},
-    {PEFT(""),
-     GOOD "base_model.model.model.layers.9.mlp.up_proj.lora_A.weight F32 2,192\n"
-          "base_model.model.model.layers.9.mlp.up_proj.lora_B.weight F32 512,2\n",
-     SP_E_INPUT, "layers.9.mlp.up_proj.lora_A.weight\" changes "},
-    {PEFT(""), GOOD "base_model.model.score.weight F32 2,192\n", SP_E_INPUT,
-     "base_model.model.score.weight\" changes score.weight, which the model does not have"},
-    {PEFT(""), GOOD "base_model.model.model.norm.weight F32 190\n", SP_E_INPUT,
-     "norm.weight\" has shape [190], but model.norm.weight has shape [192]"},
-    {PEFT(""), GOOD MODULE ".lora_E F32 2,1\n", SP_E_UNSUPPORTED,
-     "lora_E\" is not a tensor of a LoRA"},
-    {PEFT(""), GOOD MODULE ".lora_B.bias F32 192\n", SP_E_UNSUPPORTED,
-     "has no bias that it could be added to"},
-    {PEFT(""), GOOD MODULE ".lora_magnitude_vector F32 192\n", SP_E_INPUT,
-     "has magnitudes (DoRA), but its config does not mention"},
-    {PEFT(",\"use_dora\":true"), GOOD, SP_E_INPUT, "has no magnitudes, though its config says"},
-    {PEFT(",\"use_dora\":true"), GOOD MODULE ".lora_magnitude_vector F32 64\n", SP_E_INPUT,
-     "lora_magnitude_vector\" has shape [64], expected [192]"},
-    {PEFT(",\"use_dora\":true"),
-     "base_model.model.model.embed_tokens.lora_embedding_A F32 2,1600\n"
-     "base_model.model.model.embed_tokens.lora_embedding_B F32 192,2\n"
-     "base_model.model.model.embed_tokens.lora_magnitude_vector F32 192\n",
-     SP_E_UNSUPPORTED, "DoRA of an embedding"},
-    {PEFT(",\"ensure_weight_tying\":true"),
-     "base_model.model.lm_head.lora_A.weight F32 2,192\n"
-     "base_model.model.lm_head.lora_B.weight F32 1600,2\n",
-     SP_E_UNSUPPORTED, "ensure_weight_tying is true"},
-    {PEFT(""),
-     GOOD "base_model.model.layers.0.self_attn.q_proj.lora_A.weight F32 2,192\n"
-          "base_model.model.layers.0.self_attn.q_proj.lora_B.weight F32 192,2\n",
-     SP_E_INPUT, "are the same module"},
-    {MLX,
-     "model.layers.0.mlp.up_proj.lora_a F32 2,8,192\n"
-     "model.layers.0.mlp.up_proj.lora_b F32 2,512,8\n",
-     SP_E_UNSUPPORTED, "up_proj.lora_a\": not a matrix"},
-    {MLX,
-     "model.layers.0.mlp.switch_mlp.up_proj.lora_a F32 2,8,192\n"
-     "model.layers.0.mlp.switch_mlp.up_proj.lora_b F32 2,512,8\n",
-     SP_E_INPUT,
-     "changes model.layers.0.mlp.experts.0.up_proj.weight, which the model does not have"},
-};
 
 static size_t add(char *header, size_t len, size_t *data, const char *line)
 {
@@ -163,13 +66,22 @@ TEST(test_refusals_name_the_cause)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/target\nADAPTER a.safetensors"), create_path("out.bin"));
+    struct sp_json *const *line = golden_lines(TESTDATA "/adapters/refusals.jsonl");
+    size_t n = 0;
 
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        const struct refusal *r = &refusals[i];
-        scratch_write("adapter_config.json", r->config, strlen(r->config));
-        write_tensors("a.safetensors", r->tensors);
-        assert_outcome_of(&o, r->status, r->message);
+    for (; line[n]; n++) {
+        const struct sp_json *tensors = sp_json_get(line[n], "tensors");
+        const char *config = sp_json_get_text(line[n], "text"), *lines = "";
+        int64_t status;
+        if (config == NULL) config = keep_printed(sp_json_get(line[n], "config"));
+        for (size_t i = 0; i < sp_json_len(tensors); i++)
+            lines = keep_format("%s%s\n", lines, sp_json_to_string(sp_json_at(tensors, i), NULL));
+        scratch_write("adapter_config.json", config, strlen(config));
+        write_tensors("a.safetensors", lines);
+        assert_true(sp_json_to_i64(sp_json_get(line[n], "status"), &status));
+        assert_outcome_of(&o, (enum sp_status)status, sp_json_get_text(line[n], "message"));
     }
+    assert_int_equal(n, 43);
 }
 
 /* Latent attention uses half of the rows of each head as columns, so its transposed matrices cannot

@@ -2,132 +2,11 @@
  * Where ollama drops bytes or lines, the expected records keep them. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-/* A text, and its records as "command|name|value", joined by SEP, or "!" and the error. */
-struct parse_case {
-    const char *text, *expected;
-};
-
 #define SEP "\x1E"
-#define TEMPLATE_TEXT "{{ if .System }}<|s|>\n\n{{ .System }}<|e|>{{ end }}\n\n{{ .Response }}<|e|>"
-
-static const struct parse_case parse_cases[] = {
-    /* all commands */
-    {"\nFROM model1\nADAPTER adapter1\nLICENSE MIT\nPARAMETER param1 value1\n"
-     "PARAMETER param2 value2\nTEMPLATE \"\"\"" TEMPLATE_TEXT "\"\"\"    \n",
-     "FROM||model1" SEP "ADAPTER||adapter1" SEP "LICENSE||MIT" SEP "PARAMETER|param1|value1" SEP
-     "PARAMETER|param2|value2" SEP "TEMPLATE||" TEMPLATE_TEXT},
-    {"\nFROM base\nDRAFT ./assistant\n", "FROM||base" SEP "DRAFT||./assistant"},
-    {"FROM foo\nRENDERER renderer1\nPARSER parser1\nREQUIRES v1.2.3",
-     "FROM||foo" SEP "RENDERER||renderer1" SEP "PARSER||parser1" SEP "REQUIRES||v1.2.3"},
-    {"from foo\nSyStEm x\npArAmEtEr TEMPERATURE 1",
-     "FROM||foo" SEP "SYSTEM||x" SEP "PARAMETER|temperature|1"},
-    /* whitespace */
-    {"\nFROM \"     model 1\"\nADAPTER      adapter3\nLICENSE \"MIT       \"\n"
-     "PARAMETER param1        value1\nTEMPLATE \"\"\"   {{ x }}\n   \"\"\"    \n",
-     "FROM||     model 1" SEP "ADAPTER||adapter3" SEP "LICENSE||MIT       " SEP
-     "PARAMETER|param1|value1" SEP "TEMPLATE||   {{ x }}\n   "},
-    {"FROM \"FOO  BAR  \"", "FROM||FOO  BAR  "},
-    {"FROM \"FOO BAR\"\nPARAMETER param1 value1", "FROM||FOO BAR" SEP "PARAMETER|param1|value1"},
-    {"FROM     FOOO BAR    ", "FROM||FOOO BAR"},
-    {"FROM /what/is/the path ", "FROM||/what/is/the path"},
-    {"FROM foo", "FROM||foo"},
-    {"FROM /path/to/model/fp16.bin", "FROM||/path/to/model/fp16.bin"},
-    {"FROM llama3:7b-instruct-q4_K_M", "FROM||llama3:7b-instruct-q4_K_M"},
-    {"", ""},
-    {"PARAMETER param1 value1\nFROM foo", "PARAMETER|param1|value1" SEP "FROM||foo"},
-    {"PARAMETER what the \nFROM lemons make lemonade ",
-     "PARAMETER|what|the" SEP "FROM||lemons make lemonade"},
-    {"  \t FROM\t foo\t\n\r\n\n\tSYSTEM  x", "FROM||foo" SEP "SYSTEM||x"},
-    /* messages */
-    {"\nFROM foo\nMESSAGE system You are a file parser. Always parse things.\n",
-     "FROM||foo" SEP "MESSAGE|system|You are a file parser. Always parse things."},
-    {"FROM foo\nMESSAGE system You are.\nMESSAGE user Hey there!\nMESSAGE assistant Hello, I",
-     "FROM||foo" SEP "MESSAGE|system|You are." SEP "MESSAGE|user|Hey there!" SEP
-     "MESSAGE|assistant|Hello, I"},
-    {"\nFROM foo\nMESSAGE system \"\"\"\nYou are a multiline file parser.\n\"\"\"\n\t\t\t",
-     "FROM||foo" SEP "MESSAGE|system|\nYou are a multiline file parser.\n"},
-    /* quotes */
-    {"FROM foo\nSYSTEM \"\"\"\nThis is a\nmultiline system.\n\"\"\"\n\t\t\t",
-     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system.\n"},
-    {"FROM foo\nSYSTEM \"\"\"\nThis is a\nmultiline system.\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system."},
-    {"FROM foo\nSYSTEM \"\"\"This is a\nmultiline system.\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||This is a\nmultiline system."},
-    {"FROM foo\nSYSTEM \"\"\"One line.\"\"\"", "FROM||foo" SEP "SYSTEM||One line."},
-    {"FROM foo\nSYSTEM \"\"\"\nwith \"quotes\".\n\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||\nwith \"quotes\".\n"},
-    {"FROM foo\nSYSTEM \"\"\"\"\"\"\n", "FROM||foo" SEP "SYSTEM||"},
-    {"FROM foo\nSYSTEM \"\"\n", "FROM||foo" SEP "SYSTEM||"},
-    {"FROM foo\nSYSTEM \"'\"\n", "FROM||foo" SEP "SYSTEM||'"},
-    {"FROM foo\nSYSTEM \"\"\"''\"'\"\"'\"\"'\"'''''\"\"'\"\"'\"\"\"\n",
-     "FROM||foo" SEP "SYSTEM||''\"'\"\"'\"\"'\"'''''\"\"'\"\"'"},
-    {"FROM foo\nTEMPLATE \"\"\"\n{{ .Prompt }}\n\"\"\"",
-     "FROM||foo" SEP "TEMPLATE||\n{{ .Prompt }}\n"},
-    {"SYSTEM \"one\ntwo\"\nFROM x", "SYSTEM||one\ntwo" SEP "FROM||x"},
-    {"SYSTEM \"\"\"said \"yes\"\"\"\"\nFROM x", "SYSTEM||said \"yes\"" SEP "FROM||x"},
-    {"SYSTEM \"a\" and \"b\"\nFROM x", "SYSTEM||a\" and \"b" SEP "FROM||x"},
-    {"SYSTEM \"\"\"\nsay \"\"\"hi\"\"\" now\n\"\"\" \nFROM x",
-     "SYSTEM||\nsay \"\"\"hi\"\"\" now\n" SEP "FROM||x"},
-    {"SYSTEM \"\"\"say \"\"\"hi\"\"\" ok\"\"\"\nFROM x",
-     "SYSTEM||say \"\"\"hi\"\"\" ok" SEP "FROM||x"},
-    {"SYSTEM \"Say \"hi\" and\nleave\"\nFROM x", "SYSTEM||Say \"hi\" and\nleave" SEP "FROM||x"},
-    {"SYSTEM say \"hi\"\nFROM x", "SYSTEM||say \"hi\"" SEP "FROM||x"},
-    {"SYSTEM 'x'\nFROM x", "SYSTEM||'x'" SEP "FROM||x"},
-    {"SYSTEM \"\"\"a\r\nb\"\"\"\r\nFROM x", "SYSTEM||a\r\nb" SEP "FROM||x"},
-    {"FROM x\nSYSTEM \"\"\"FROM y\n# no comment\n\"\"\"\nLICENSE l",
-     "FROM||x" SEP "SYSTEM||FROM y\n# no comment\n" SEP "LICENSE||l"},
-    /* parameters */
-    {"FROM f\nPARAMETER stop ### User:\nPARAMETER stop ### User: \n",
-     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:"},
-    {"FROM f\nPARAMETER stop \"### User:\"\nPARAMETER stop \"### User: \"\n",
-     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User: "},
-    {"FROM f\nPARAMETER stop \"\"\"### User:\"\"\"\nPARAMETER stop \"\"\"### User:\n\"\"\"\n",
-     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:\n"},
-    {"FROM f\nPARAMETER stop <|eot_id|>\nPARAMETER stop </s>",
-     "FROM||f" SEP "PARAMETER|stop|<|eot_id|>" SEP "PARAMETER|stop|</s>"},
-    /* comments */
-    {"\n# comment\nFROM foo\n\t", "FROM||foo"},
-    {"  # FROM a\rFROM b # c\n#", "FROM||b # c"},
-    /* bytes that ollama drops */
-    {"FROM f\nSYSTEM a\xC2\xA0"
-     "b\xE3\x80\x80"
-     "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
-     "FROM||f" SEP "SYSTEM||a\xC2\xA0"
-     "b\xE3\x80\x80"
-     "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80"},
-    {"\xEF\xBB\xBF"
-     "FROM test\n\tSYSTEM \xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B",
-     "FROM||test" SEP "SYSTEM||\xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B"},
-
-    /* errors and their locations */
-    {"\nFROM foo\nPARAMETER param1\n", "!m:3:17: param1: a value is missing"},
-    {"\nFROM foo\nBADCOMMAND param1 value1\n", "!m:3:1: BADCOMMAND is not a command"},
-    {"FROM a\nBAD\n", "!m:2:1: BAD is not a command"},
-    {"FROM a\r\n\r\nBAD\r\n", "!m:3:1: BAD is not a command"},
-    {"FROM a\rBAD", "!m:2:1: BAD is not a command"},
-    {"FROM\n", "!m:1:5: FROM: a value is missing"},
-    {"FROM ", "!m:1:6: FROM: a value is missing"},
-    {"FROM=x", "!m:1:1: FROM=x is not a command"},
-    {"FROMX x", "!m:1:1: FROMX is not a command"},
-    {"\"FROM\" x", "!m:1:1: \"FROM\" is not a command"},
-    {"FROM foo\nMESSAGE badguy I'm a bad guy!\n", "!m:2:9: MESSAGE: role badguy, expected"},
-    {"FROM foo\nMESSAGE system\n", "!m:2:15: system: a value is missing"},
-    {"FROM foo\nMESSAGE system", "!m:2:15: system: a value is missing"},
-    {"FROM foo\nMESSAGE user: hi", "!m:2:13: MESSAGE: a role consists of letters"},
-    {"PARAMETER top-k 1", "!m:1:14: PARAMETER: a name consists of letters, digits and _"},
-    {"PARAMETER\n", "!m:1:10: PARAMETER: a name and a value are missing"},
-    {"FROM foo\nSYSTEM \"\"\"This is a multiline system.\"\"\n",
-     "!m:2:8: these \"\"\" are never closed"},
-    {"FROM foo\nSYSTEM \"\n\t\t\t", "!m:2:8: this quote is not closed"},
-    {"FROM a\nSYSTEM \"\"\"x\"\"\" y\nPARAMETER seed 1",
-     "!m:2:8: these \"\"\" are never closed at the end of a line"},
-    {"FROM \xE4\xBD\xA0\xE5\xA5\xBD\nX", "!m:2:1: X is not a command"},
-    {"FROM a\nSYSTEM \xFF", "!m:2:8: not UTF-8 text"},
-    {"FROM a\nSYSTEM \xC0\x80", "!m:2:8: not UTF-8 text"},
-};
 
 /* The records as one string; kept. */
 static char *records_as_text(const struct sp_modelfile *file)
@@ -143,23 +22,77 @@ static char *records_as_text(const struct sp_modelfile *file)
     return keep(out);
 }
 
-TEST(test_grammar)
+/* A text of cases.jsonl: its records as "command|name|value", or the beginning of the error. */
+static void check_grammar(const char *text, size_t size, const struct sp_json *line)
 {
-    for (size_t i = 0; i < sizeof parse_cases / sizeof parse_cases[0]; i++) {
-        const struct parse_case *c = &parse_cases[i];
-        struct sp_modelfile file;
-        struct sp_err err = {0};
-        enum sp_status st = sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err);
-        if (*c->expected != '!') {
-            if (st) fail_msg("case %zu: %s", i, err.text);
-            assert_string_equal(records_as_text(&file), c->expected);
-        } else if (st != SP_E_INPUT ||
-                   strncmp(err.text, c->expected + 1, strlen(c->expected + 1)) != 0) {
-            fail_msg("case %zu: status %d, \"%s\", expected \"%s\"", i, (int)st, err.text,
-                     c->expected);
-        }
-        sp_modelfile_release(&file);
+    const struct sp_json *records = sp_json_get(line, "records");
+    const char *error = sp_json_get_text(line, "error"), *want = "";
+    struct sp_modelfile file;
+    struct sp_err err = {0};
+    enum sp_status st = sp_modelfile_parse(&file, "m", text, size, &err);
+
+    for (size_t i = 0; i < sp_json_len(records); i++)
+        want = keep_format("%s%s%s", want, i ? SEP : "",
+                           sp_json_to_string(sp_json_at(records, i), NULL));
+    if (error == NULL) {
+        if (st) fail_msg("%s: %s", text, err.text);
+        assert_string_equal(records_as_text(&file), want);
+    } else if (st != SP_E_INPUT || strncmp(err.text, error, strlen(error)) != 0) {
+        fail_msg("%s: status %d, \"%s\", expected \"%s\"", text, (int)st, err.text, error);
     }
+    sp_modelfile_release(&file);
+}
+
+static void add_warning(void *context, const char *sentence)
+{
+    char *warnings = context;
+
+    strcat(warnings, sentence);
+    strcat(warnings, "\n");
+}
+
+/* What is checked of a text: the beginning of the error, or of the warnings; none: no warnings. */
+static void check_meaning(const char *text, size_t size, const char *message, bool is_right)
+{
+    const enum sp_status status = is_right ? SP_OK : SP_E_INPUT;
+    struct sp_modelfile file;
+    struct sp_err err = {0};
+    char warnings[2048] = "";
+
+    assert_ok(sp_modelfile_parse(&file, "m", text, size, &err));
+    if (sp_modelfile_check(&file, add_warning, warnings, &err) != status)
+        fail_msg("%s: status %d, \"%s\"", text, (int)err.status, err.text);
+    const char *reported = is_right ? warnings : err.text;
+    if (message ? strncmp(reported, message, strlen(message)) != 0 : warnings[0])
+        fail_msg("%s: \"%s\"", text, reported);
+    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, NULL), status);
+    sp_modelfile_release(&file);
+}
+
+TEST(test_cases)
+{
+    struct sp_json *const *line = golden_lines(TESTDATA "/modelfile/cases.jsonl");
+    size_t n = 0, size;
+
+    for (; line[n]; n++) {
+        const char *text = sp_json_to_string(sp_json_get(line[n], "text"), &size);
+        bool is_right;
+        if (sp_json_to_bool(sp_json_get(line[n], "check"), &is_right))
+            check_meaning(text, size, sp_json_get_text(line[n], "message"), is_right);
+        else
+            check_grammar(text, size, line[n]);
+    }
+    assert_int_equal(n, 105);
+}
+
+TEST(test_invalid_utf8)
+{
+    static const char *const texts[] = {"FROM a\nSYSTEM \xFF", "FROM a\nSYSTEM \xC0\x80"};
+    struct sp_modelfile file;
+
+    for (size_t i = 0; i < 2; i++)
+        assert_fails(sp_modelfile_parse(&file, "m", texts[i], strlen(texts[i]), why), SP_E_INPUT,
+                     "m:2:8: not UTF-8 text");
 }
 
 TEST(test_nul_is_refused)
@@ -244,87 +177,6 @@ TEST(test_odd_names_survive)
         assert_string_equal(file.records[0].value, names[i]);
         sp_modelfile_release(&file);
         free(text.at);
-    }
-}
-
-/* ---- checks ---- */
-
-struct check_case {
-    const char *text;
-    enum sp_status status;
-    const char *message; /* beginning of the error, or part of the warnings; NULL: no warnings */
-};
-
-static const struct check_case check_cases[] = {
-    {"FROM a\nDRAFT b\nPARAMETER temperature 0.5\nPARAMETER top_k 1\nSYSTEM x\nLICENSE 1\n"
-     "LICENSE 2\nMESSAGE user a\nMESSAGE assistant b\nPARAMETER stop a\nPARAMETER stop b",
-     SP_OK, NULL},
-    {"", SP_E_INPUT, "m:1:1: no FROM line"},
-    {"PARAMETER seed 1\n", SP_E_INPUT, "m:2:1: no FROM line"},
-    {"FROM \"\"", SP_E_INPUT, "m:1:6: FROM is empty"},
-    {"FROM a\nFROM b", SP_E_INPUT, "m:2:1: a second FROM, after line 1"},
-    {"FROM a\nDRAFT b\n\nDRAFT c", SP_E_INPUT, "m:4:1: a second DRAFT, after line 2"},
-    {"FROM a\nADAPTER \"\"", SP_E_INPUT, "m:2:9: ADAPTER is empty"},
-    {"FROM a\nADAPTER b\nADAPTER b", SP_E_INPUT, "m:3:1: a second ADAPTER, after line 2"},
-    {"FROM a\nPARAMETER what the", SP_E_INPUT, "m:2:1: unknown parameter what"},
-    {"FROM a\nPARAMETER temprature 1", SP_E_INPUT,
-     "m:2:1: unknown parameter temprature, did you mean temperature?"},
-    {"FROM a\nPARAMETER top_p -3", SP_E_INPUT, "m:2:17: PARAMETER top_p is -3, expected a number"},
-    {"FROM a\nPARAMETER top_p 1.01", SP_E_INPUT, "m:2:17: PARAMETER top_p is 1.01"},
-    {"FROM a\nPARAMETER top_k -1", SP_OK, NULL},
-    {"FROM a\nPARAMETER top_k 1.5", SP_E_INPUT, "m:2:17: PARAMETER top_k is 1.5"},
-    {"FROM a\nPARAMETER top_k 1 2", SP_E_INPUT, "m:2:17: PARAMETER top_k is 1 2"},
-    {"FROM a\nPARAMETER top_k x", SP_E_INPUT, "m:2:17: PARAMETER top_k is x"},
-    {"FROM a\nPARAMETER top_k 99999999999999999999", SP_E_INPUT, "m:2:17: PARAMETER top_k"},
-    {"FROM a\nPARAMETER temperature NaN", SP_E_INPUT, "m:2:23: PARAMETER temperature is NaN"},
-    {"FROM a\nPARAMETER temperature inf", SP_E_INPUT, "m:2:23: PARAMETER temperature is inf"},
-    {"FROM a\nPARAMETER temperature 0x1", SP_E_INPUT, "m:2:23: PARAMETER temperature is 0x1"},
-    {"FROM a\nPARAMETER temperature 1e999", SP_E_INPUT, "m:2:23: PARAMETER temperature"},
-    {"FROM a\nPARAMETER temperature \"\"", SP_E_INPUT, "m:2:23: PARAMETER temperature is ,"},
-    {"FROM a\nPARAMETER seed 1.5", SP_E_INPUT,
-     "m:2:16: PARAMETER seed is 1.5, expected an integer "
-     "-9223372036854775808..9223372036854775807"},
-    {"FROM a\nPARAMETER seed 9223372036854775808", SP_E_INPUT, "m:2:16: PARAMETER seed is 9"},
-    {"FROM a\nPARAMETER seed 9223372036854775807", SP_OK, NULL},
-    {"FROM a\nPARAMETER seed -9223372036854775808", SP_OK, NULL},
-    {"FROM a\nPARAMETER top_p 2", SP_E_INPUT,
-     "m:2:17: PARAMETER top_p is 2, expected a number 0..1"},
-    {"FROM a\nPARAMETER stop \"\"", SP_E_INPUT, "m:2:16: PARAMETER stop is empty"},
-    {"FROM a\nPARAMETER use_mmap maybe", SP_E_INPUT, "m:2:20: PARAMETER use_mmap is maybe"},
-    {"FROM a\nREQUIRES soon", SP_E_INPUT, "m:2:10: REQUIRES is soon"},
-    {"FROM a\nREQUIRES 1.2.3.4", SP_E_INPUT, "m:2:10: REQUIRES is 1.2.3.4"},
-    {"FROM a\nREQUIRES v0.19.0-rc1", SP_OK, "m:2: REQUIRES is stored without effect"},
-    {"FROM a\nRENDERER x", SP_OK, "m:2: RENDERER is stored without effect: the template"},
-    {"FROM a\nPARSER x", SP_OK, "m:2: PARSER is stored without effect"},
-    {"FROM a\nPARAMETER num_gpu 1", SP_OK, "m:2: PARAMETER num_gpu is stored without effect"},
-    {"FROM a # b", SP_OK, "m:1: \" #\" is part of the path"},
-    {"FROM a\nSYSTEM x\nSYSTEM y", SP_OK, "m:2: SYSTEM is replaced by a later one"},
-    {"FROM a\nPARAMETER seed 1\nPARAMETER Seed 2", SP_OK, "m:2: PARAMETER seed is replaced"},
-};
-
-static void add_warning(void *context, const char *sentence)
-{
-    char *warnings = context;
-
-    strcat(warnings, sentence);
-    strcat(warnings, "\n");
-}
-
-TEST(test_checks)
-{
-    for (size_t i = 0; i < sizeof check_cases / sizeof check_cases[0]; i++) {
-        const struct check_case *c = &check_cases[i];
-        struct sp_modelfile file;
-        struct sp_err err = {0};
-        char warnings[2048] = "";
-        assert_ok(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err));
-        if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status)
-            fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
-        const char *reported = c->status ? err.text : warnings;
-        if (c->message ? strncmp(reported, c->message, strlen(c->message)) != 0 : warnings[0])
-            fail_msg("check %zu: \"%s\"", i, reported);
-        assert_int_equal(sp_modelfile_check(&file, NULL, NULL, NULL), c->status);
-        sp_modelfile_release(&file);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "format/base/mem.h"
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
+#include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
@@ -11,129 +12,26 @@
 #define WORDS "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3}"
 #define MODEL "\"model\":{\"type\":\"BPE\"," WORDS ",\"merges\":[\"a b\"]}"
 #define WITH(part) "{" part "," MODEL "}"
-#define REGEX(pattern)                                                                             \
-    WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},"          \
-         "\"behavior\":\"Isolated\"}")
-#define SETTING(member) "{\"model\":{" member "," WORDS ",\"merges\":[]}}"
-#define MERGES(list) "{\"model\":{" WORDS ",\"merges\":" list "}}"
-#define UNIGRAM(list, unk)                                                                         \
-    "{\"model\":{\"type\":\"Unigram\",\"vocab\":[" list "],\"unk_id\":" unk "}}"
 #define ADDED(members) WITH("\"added_tokens\":[{" members "}]")
-#define TEMPLATE(single, tokens)                                                                   \
-    WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":" single                  \
-         ",\"special_tokens\":" tokens "}")
-#define CHARSMAP(base64)                                                                           \
-    WITH("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"" base64 "\"}")
-#define TEXT "{\"Sequence\":{\"id\":\"A\"}}"
-#define MARK "{\"SpecialToken\":{\"id\":\"<u>\"}}"
 
-/* Refused documents by the member that is wrong. */
-static const struct {
-    const char *json;
-    enum sp_status status;
-    const char *sentence;
-} refused[] = {
-    {"[", SP_E_INPUT, "byte 1"},
-    {"[]", SP_E_INPUT, "model: expected an object, found null"},
-    {"{\"model\":{\"vocab\":[]}}", SP_E_INPUT, "model.vocab: expected an object, found array"},
-    {"{\"model\":{\"vocab\":{\"a\":\"0\"},\"merges\":[]}}", SP_E_INPUT,
-     "model.vocab: the id of \"a\" is not a number"},
-    {"{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", SP_E_INPUT,
-     "model.vocab: the id of \"a\" is not a number"},
-    {"{\"model\":{\"vocab\":{\"a\":5,\"b\":5},\"merges\":[]}}", SP_E_INPUT,
-     "model.vocab: \"a\" and \"b\" have the same id 5"},
-    {"{\"model\":{\"vocab\":{\"a\":4000000000},\"merges\":[]}}", SP_E_INPUT,
-     "token ID 4000000000 is far beyond the 1 entries of the vocabulary"},
-    {"{\"model\":{" WORDS "}}", SP_E_INPUT, "model.merges: expected a list, found null"},
-    {SETTING("\"type\":\"WordLevel\""), SP_E_UNSUPPORTED,
-     "model type WordLevel is not supported, only BPE, WordPiece and Unigram are"},
-    {SETTING("\"type\":\"Unigram\""), SP_E_INPUT, "model.vocab: expected a list, found object"},
-    {UNIGRAM("[\"a\",-1],[\"b\"]", "0"), SP_E_INPUT,
-     "model.vocab[1]: expected a token and its score"},
-    {UNIGRAM("[\"a\",-1],[\"a\",-2]", "0"), SP_E_UNSUPPORTED,
-     "model.vocab[1]: \"a\" is there twice"},
-    {UNIGRAM("[\"a\",-1]", "1"), SP_E_INPUT,
-     "model.unk_id is not the id of a token, which Unigram needs"},
-    {SETTING("\"dropout\":0.1"), SP_E_UNSUPPORTED, "model.dropout 0.1 is not supported"},
-    {SETTING("\"continuing_subword_prefix\":\"##\""), SP_E_UNSUPPORTED,
-     "model.continuing_subword_prefix \"##\" is not supported"},
-    {SETTING("\"end_of_word_suffix\":\"</w>\""), SP_E_UNSUPPORTED,
-     "model.end_of_word_suffix \"</w>\" is not supported"},
-    {SETTING("\"unk_token\":\"<unk>\""), SP_E_INPUT,
-     "model.unk_token \"<unk>\" is not in the vocabulary"},
-    {MERGES("[\"ab\"]"), SP_E_INPUT,
-     "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"]"},
-    {MERGES("[\"a b\",\"a b a\"]"), SP_E_INPUT, "model.merges[1]: expected two tokens"},
-    {MERGES("[[\"a\"]]"), SP_E_INPUT, "model.merges[0]: expected two tokens"},
-    {MERGES("[[\"a\",1]]"), SP_E_INPUT, "model.merges[0]: expected two tokens"},
-    {MERGES("[\"a c\"]"), SP_E_INPUT, "model.merges[0]: \"c\" is not in the vocabulary"},
-    {MERGES("[\"b a\"]"), SP_E_INPUT, "model.merges[0]: \"b\" + \"a\" is not in the vocabulary"},
-    {WITH("\"added_tokens\":{}"), SP_E_INPUT, "added_tokens: expected a list, found object"},
-    {ADDED("\"content\":\"x\""), SP_E_INPUT, "added_tokens[0]: id is missing or not a number"},
-    {ADDED("\"id\":4"), SP_E_INPUT, "added_tokens[0]: content: expected a string"},
-    {ADDED("\"id\":1,\"content\":\"x\""), SP_E_INPUT,
-     "added_tokens[0]: id 1 of \"x\" is also the id of \"b\""},
-    {WITH("\"normalizer\":{}"), SP_E_INPUT, "normalizer: expected an object with a \"type\""},
-    {WITH("\"normalizer\":{\"type\":\"Nmt\"}"), SP_E_UNSUPPORTED,
-     "normalizer type Nmt is not supported"},
-    {WITH("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
-          "{\"type\":\"Precompiled\"}]}"),
-     SP_E_INPUT, "normalizer Precompiled: precompiled_charsmap: expected a string"},
-    {CHARSMAP("AAAA"), SP_E_INPUT,
-     "normalizer: precompiled_charsmap is not base64 of a character map"},
-    {CHARSMAP("AAA*AAAA"), SP_E_INPUT,
-     "normalizer: precompiled_charsmap is not base64 of a character map"},
-    {CHARSMAP("/////w=="), SP_E_INPUT,
-     "normalizer: precompiled_charsmap: a trie of 4294967295 bytes in 4 bytes"},
-    {CHARSMAP("AAAAAP8="), SP_E_INPUT,
-     "normalizer: precompiled_charsmap: a replacement is not valid UTF-8"},
-    {WITH("\"normalizer\":{\"type\":\"Sequence\"}"), SP_E_INPUT,
-     "normalizer Sequence: normalizers: expected a list"},
-    {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"),
-     SP_E_UNSUPPORTED, "normalizer Replace: an empty pattern is not supported"},
-    {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}"), SP_E_INPUT,
-     "normalizer Replace: content: expected a string"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}"), SP_E_UNSUPPORTED,
-     "pre_tokenizer type UnicodeScripts is not supported"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":"
-          "\"X\"}"),
-     SP_E_UNSUPPORTED, "pre_tokenizer Split: behavior X is not supported"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}"), SP_E_INPUT,
-     "pre_tokenizer Metaspace: replacement is \"ab\", expected one character"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
-          "\"prepend_scheme\":\"last\"}"),
-     SP_E_UNSUPPORTED, "pre_tokenizer Metaspace: prepend_scheme last is not supported"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"FixedLength\",\"length\":0}"), SP_E_INPUT,
-     "pre_tokenizer FixedLength: length is 0, expected at least 1"},
-    {REGEX("(a"), SP_E_UNSUPPORTED, "pre_tokenizer: pattern \"(a\": missing closing parenthesis"},
-    {REGEX("[a&&b]"), SP_E_UNSUPPORTED, "byte 2: an intersection of classes is not supported"},
-    {REGEX("[a[b]]"), SP_E_UNSUPPORTED, "byte 2: a class inside a class is not supported"},
-    {REGEX("a(?i)b"), SP_E_UNSUPPORTED, "an option amid the pattern is not supported"},
-    {REGEX("(?~a)"), SP_E_UNSUPPORTED, "this kind of group is not supported"},
-    {REGEX("(*FAIL)"), SP_E_UNSUPPORTED, "a verb is not supported"},
-    {REGEX("\\\\xFF"), SP_E_UNSUPPORTED, "a byte that is not a character is not supported"},
-    {REGEX("\\\\Qa"), SP_E_UNSUPPORTED, "byte 0: this escape is not supported"},
-    {WITH("\"decoder\":{\"type\":\"CTC\"}"), SP_E_UNSUPPORTED, "decoder type CTC is not supported"},
-    {WITH("\"post_processor\":{\"type\":\"RobertaProcessing\"}"), SP_E_INPUT,
-     "post_processor RobertaProcessing: cls and sep: expected a token and its id"},
-    {TEMPLATE("[" MARK "]", "{\"<u>\":{\"ids\":[3]}}"), SP_E_UNSUPPORTED,
-     "post_processor TemplateProcessing: single: a template without the text is not supported"},
-    {TEMPLATE("[" TEXT "," TEXT "]", "{}"), SP_E_UNSUPPORTED, "only one Sequence, \"A\""},
-    {TEMPLATE("[" MARK "," TEXT "]", "{}"), SP_E_INPUT, "special_tokens: <u> has no list of ids"},
-    {TEMPLATE("[" MARK "," TEXT "]", "{\"<u>\":{\"ids\":[77]}}"), SP_E_INPUT,
-     "post_processor: id 77 names no token"},
-};
-
+/* Documents of refusals.jsonl, each by the member that is wrong. */
 TEST(refusals)
 {
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        const struct sp_text text = whole_text(refused[i].json), none = {0};
+    struct sp_json *const *line = golden_lines(TESTDATA "/tokenizer/refusals.jsonl");
+    size_t n = 0, size;
+
+    for (; line[n]; n++) {
+        const char *json = sp_json_get_text(line[n], "text");
+        int64_t status;
+        if (json == NULL) json = keep_printed(sp_json_get(line[n], "tokenizer"));
+        const struct sp_text text = whole_text(json), none = {0};
         uint8_t *blob = NULL;
-        size_t size;
-        assert_fails(sp_vocab_compile(&blob, &size, &text, &none, NULL, why), refused[i].status,
-                     refused[i].sentence);
+        assert_true(sp_json_to_i64(sp_json_get(line[n], "status"), &status));
+        assert_fails(sp_vocab_compile(&blob, &size, &text, &none, NULL, why), status,
+                     sp_json_get_text(line[n], "message"));
         assert_null(blob);
     }
+    assert_int_equal(n, 56);
 }
 
 static struct sp_vocab *open_vocab(const char *json, const char *config)
