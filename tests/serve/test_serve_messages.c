@@ -1,84 +1,87 @@
 /* Tests the conversion of conversations that clients send back to template messages. The members
- * are those of the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md) and of the
- * templates of published models. */
+ * are those of the APIs' descriptions (OpenAI's chat completions and Responses API, Anthropic's
+ * Messages API, ollama's docs/api.md) and of the templates of published models. */
+#include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve.h"
+#include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/request/serve_request.h"
 #include "format/json/json_write.h"
+#include "tests/support/golden.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 
-static void assert_converted(const struct sp_chat_info *chat, const char *sent, const char *wanted)
-{
-    struct sp_conversation conversation = {.chat_info = *chat};
-    static const char whole[] = "{\"continue_final_message\": false}";
-    struct sp_serve_request request = {.messages = NULL};
-    struct sp_json *from = NULL;
-    struct sp_err err = {0};
-    char *text = NULL;
+/* Templates by what their models' chat templates take. */
+static const struct {
+    const char *api;
+    struct sp_chat_info chat;
+} chats[] = {
+    {"chat_none", {.has_tool_calls = false}},
+    {"chat_objects", {.has_tool_calls = true}},
+    {"chat_texts", {.text_arguments = true, .null_content = true}},
+    {"chat_harmony", {.no_content_with_reasoning = true}},
+};
 
-    assert_ok(sp_json_parse(&request.body, whole, strlen(whole), SP_JSON_STRICT, &err));
-    from = keep_parsed(sent, strlen(sent), SP_JSON_STRICT);
-    if (sp_serve_read_messages(&request, &conversation, from, &err)) {
-        assert_string_equal(err.text, wanted);
+/* Converts what a request of this API sends, and returns the messages, or the tools. */
+static enum sp_status convert(struct sp_serve_request *request, const struct sp_json **made,
+                              const char *api, const struct sp_json *sent)
+{
+    struct sp_conversation conversation = {.system = NULL};
+    bool is_chat = strncmp(api, "chat_", 5) == 0;
+    const char *body = is_chat ? "{\"continue_final_message\": false}" : keep_printed(sent);
+    enum sp_status st;
+
+    assert_ok(sp_json_parse(&request->body, body, strlen(body), SP_JSON_STRICT, why));
+    if (strcmp(api, "responses") == 0) {
+        st = sp_serve_responses_read_input(&request->messages, request, why);
+    } else if (strcmp(api, "responses_tools") == 0) {
+        st = sp_serve_responses_read_tools(request, why);
+    } else if (strcmp(api, "anthropic") == 0) {
+        st = sp_serve_anthropic_read_messages(request, &conversation, why);
     } else {
-        text = keep_printed(request.messages);
-        assert_string_equal(text, keep_quoted(wanted));
+        for (size_t i = 0; i < sizeof chats / sizeof *chats; i++)
+            if (strcmp(chats[i].api, api) == 0) conversation.chat_info = chats[i].chat;
+        st = sp_serve_read_messages(request, &conversation, sent, why);
+    }
+    *made = strcmp(api, "responses_tools") == 0 ? request->tools : request->messages;
+    return st;
+}
+
+/* A line of conversions.jsonl: what is sent in the format of an API, and the messages, the tools or
+ * the error that come of it. Items, blocks and tools follow the references of OpenAI's Responses
+ * API (https://platform.openai.com/docs/api-reference/responses/create) and of Anthropic's Messages
+ * API (https://platform.claude.com/docs/en/api/messages), the source of the quotations. */
+static void check_conversion(const struct sp_json *line)
+{
+    const char *error = sp_json_get_text(line, "error");
+    const char *partial = sp_json_get_text(line, "partial");
+    struct sp_serve_request request = {.messages = NULL};
+    const struct sp_json *made = NULL;
+    enum sp_status st =
+        convert(&request, &made, sp_json_get_text(line, "api"), sp_json_get(line, "sent"));
+    bool must_call = false;
+
+    if (error) {
+        assert_int_not_equal(st, SP_OK);
+        assert_fails_as(st, st, error);
+    } else {
+        assert_case_ok(keep_printed(line), st);
+        assert_string_equal(keep_printed(made), keep_printed(sp_json_get(line, "wanted")));
+        (void)sp_json_to_bool(sp_json_get(line, "must_call"), &must_call);
+        assert_int_equal(request.must_call, must_call);
+        assert_int_equal(request.partial.len, partial ? strlen(partial) : 0);
+        if (partial) assert_memory_equal(request.partial.at, partial, strlen(partial));
     }
     sp_serve_request_release(&request);
 }
 
-#define ARGUMENTS_TEXT "'{\\'city\\': \\'Paris\\'}'"
-
-TEST(calls)
+TEST(conversions)
 {
-    static const struct sp_chat_info objects = {.has_tool_calls = true},
-                                     texts = {.text_arguments = true, .null_content = true};
+    struct sp_json *const *line = golden_lines(TESTDATA "/serve/conversions.jsonl");
+    size_t n = 0;
 
-    /* OpenAI: arguments as text, null content, a result by its id. */
-    assert_converted(&objects,
-                     "[{'role': 'assistant', 'content': null, 'tool_calls': [{'id': 'a1', 'type': "
-                     "'function', 'function': {'name': 'f', 'arguments': " ARGUMENTS_TEXT
-                     "}}]}, {'role': 'tool', 'tool_call_id': 'a1', 'content': '17'}]",
-                     "[{'role':'assistant','content':'','tool_calls':[{'id':'a1','type':'function',"
-                     "'function':{'name':'f','arguments':{'city':'Paris'}}}]},{'role':'tool','"
-                     "content':'17','tool_call_id':'a1','name':'f','tool_name':'f'}]");
-    /* ollama: arguments as objects, no ids, results in order, one of them with a name. */
-    assert_converted(&objects,
-                     "[{'role': 'assistant', 'tool_calls': [{'function': {'name': 'f', "
-                     "'arguments': {}}}, {'function': {'name': 'g', 'arguments': {}}}]}, {'role': "
-                     "'tool', 'content': '1'}, {'role': 'tool', 'tool_name': 'h', 'content': '2'}]",
-                     "[{'role':'assistant','content':'','tool_calls':[{'id':'call00000','type':'"
-                     "function','function':{'name':'f','arguments':{}}},{'id':'call00001','type':'"
-                     "function','function':{'name':'g','arguments':{}}}]},{'role':'tool','content':"
-                     "'1','tool_call_id':'call00000','name':'f','tool_name':'f'},{'role':'tool','"
-                     "content':'2','tool_call_id':'call00001','name':'h','tool_name':'h'}]");
-    /* OpenAI before it had tools. */
-    assert_converted(
-        &objects,
-        "[{'role': 'assistant', 'content': null, 'function_call': {'name': 'f', "
-        "'arguments': " ARGUMENTS_TEXT "}}, {'role': 'function', 'name': 'f', "
-        "'content': '17'}]",
-        "[{'role':'assistant','content':'','tool_calls':[{'id':'call00000','type':'"
-        "function','function':{'name':'f','arguments':{'city':'Paris'}}}]},{'role':'"
-        "tool','content':'17','tool_call_id':'call00000','name':'f','tool_name':'f'}]");
-    /* Templates that accept only text, and no content in a message with calls. */
-    assert_converted(&texts,
-                     "[{'role': 'assistant', 'content': '', 'tool_calls': [{'id': 'a', 'type': "
-                     "'function', 'function': {'name': 'f', 'arguments': {'a': 1}}}, {'id': 'b', "
-                     "'type': 'function', 'function': {'name': 'f', 'arguments': '{}'}}]}]",
-                     "[{'role':'assistant','content':null,'tool_calls':[{'id':'a','type':'function'"
-                     ",'function':{'name':'f','arguments':'{\\'a\\':1}'}},{'id':'b','type':'"
-                     "function','function':{'name':'f','arguments':'{}'}}]}]");
-    assert_converted(&objects, "[{'role': 'assistant', 'content': 'x', 'tool_calls': []}]",
-                     "[{'role':'assistant','content':'x'}]");
-    assert_converted(&objects, "[{'role': 'assistant', 'tool_calls': 3}]",
-                     "messages[0]: tool_calls is integer, expected an array");
-    assert_converted(&objects, "[{'role': 'assistant', 'tool_calls': [{}, 'f']}]",
-                     "messages[0]: tool_calls[1] is string, expected an object");
-    assert_converted(&objects, "[{'role': 'assistant', 'function_call': 'f'}]",
-                     "messages[0]: function_call: expected an object");
-    assert_converted(&objects, "[{'role': 'tool', 'content': '1'}]",
-                     "[{'role':'tool','content':'1'}]");
+    for (; line[n]; n++)
+        check_conversion(line[n]);
+    assert_int_equal(n, 74);
 }
 
 static enum sp_status take_memory(void *memory, size_t size, struct sp_err *err)
@@ -131,30 +134,6 @@ TEST(memory_of_arguments)
     }
 }
 
-/* The names of reasoning in llama-server, vLLM and ollama. */
-TEST(reasoning)
-{
-    static const struct sp_chat_info none = {.has_tool_calls = false},
-                                     harmony = {.no_content_with_reasoning = true};
-    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *sent =
-            keep_format("[{'role': 'assistant', '%s': 'Hm.', 'content': 'x'}]", names[i]);
-        assert_converted(
-            &none, sent,
-            "[{'role':'assistant','content':'x','reasoning_content':'Hm.','thinking':'Hm.'}]");
-    }
-    assert_converted(&none, "[{'role': 'assistant', 'reasoning_content': '', 'content': 'x'}]",
-                     "[{'role':'assistant','content':'x'}]");
-    /* The template of gpt-oss refuses content in a message with reasoning and calls. */
-    assert_converted(&harmony,
-                     "[{'role': 'assistant', 'thinking': 'Hm.', 'content': 'x', 'tool_calls': "
-                     "[{'id': 'a', 'function': {'name': 'f'}}]}]",
-                     "[{'role':'assistant','content':'','reasoning_content':'Hm.','thinking':'Hm.',"
-                     "'tool_calls':[{'id':'a','type':'function','function':{'name':'f'}}]}]");
-}
-
 /* What a stream sends while the prompt is read has no text: a comment, or an empty part. */
 TEST(keep_alive)
 {
@@ -183,15 +162,4 @@ TEST(keep_alive)
         assert_non_null(strstr(text.at, keep_quoted(all[i].has)));
         free(text.at);
     }
-}
-
-/* llama-server and vLLM join the parts of a content by line ends. */
-TEST(parts)
-{
-    static const struct sp_chat_info chat = {.has_tool_calls = true};
-
-    assert_converted(&chat,
-                     "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"A\"}, "
-                     "{\"type\": \"text\", \"text\": \"B\"}]}]",
-                     "[{\"role\":\"user\",\"content\":\"A\\nB\"}]");
 }

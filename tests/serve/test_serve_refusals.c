@@ -9,11 +9,13 @@
 #define MESSAGES "'messages': [{'role': 'user', 'content': 'Hi'}]"
 
 /* A request of refusals.jsonl: its status, and what is stated of the error: a part of its message,
- * OpenAI's code, by which clients decide what to do, and the member that it names. */
+ * OpenAI's code, by which clients decide what to do, and the member that it names; and the type of
+ * Anthropic's errors (https://platform.claude.com/docs/en/api/errors). */
 static void check_refusal(const struct sp_json *line)
 {
     const char *method = sp_json_get_text(line, "request"), *path = strchr(method, ' ') + 1;
     const char *body = sp_json_get_text(line, "body"), *says = sp_json_get_text(line, "says");
+    const char *type = sp_json_get_text(line, "type");
     bool ollama = strncmp(path, "/api/", 5) == 0;
     int status = (int)json_number(line, "status");
     struct http_reply r = server_request(
@@ -24,9 +26,10 @@ static void check_refusal(const struct sp_json *line)
     const char *said = json_text(json, ollama ? "error" : "error.message");
     if (says && strstr(said, says) == NULL)
         fail_msg("%s %s: \"%s\", expected \"%s\"", path, body, said, says);
+    if (type) assert_string_equal(json_text(json, "type"), "error");
     if (!ollama) {
-        assert_string_equal(json_text(json, "error.type"),
-                            status < 500 ? "invalid_request_error" : "server_error");
+        if (type == NULL) type = status < 500 ? "invalid_request_error" : "server_error";
+        assert_string_equal(json_text(json, "error.type"), type);
     }
     if (sp_json_get_text(line, "code"))
         assert_string_equal(json_text(json, "error.code"), sp_json_get_text(line, "code"));
@@ -41,7 +44,7 @@ TEST(test_refusals)
 
     for (; line[n]; n++)
         check_refusal(line[n]);
-    assert_int_equal(n, 129);
+    assert_int_equal(n, 159);
 }
 
 TEST(test_codes)
