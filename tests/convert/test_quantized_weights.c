@@ -3,6 +3,7 @@
 #include "convert/source/quantized_weights.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
+#include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -337,104 +338,33 @@ TEST(scales_that_are_not_numbers)
     close_checkpoint(&o);
 }
 
-/* Tensors as "name dtype shape bytes; ...", filled with zeros. */
-struct refusal {
-    const char *tensors;
-    enum sp_status status;
-    const char *sentence;
-};
-
-static const struct refusal refused[] = {
-    {"a.weight F8_E4M3 2,2 4", SP_E_INPUT,
-     "tensor \"a.weight\": numbers of type f8_e4m3 without its scale \"a.weight_scale\""},
-    {"a.weight I8 2,2 4", SP_E_INPUT,
-     "tensor \"a.weight\": numbers of type i8 without its scale \"a.weight_scale\""},
-    {"a.weight_scale_inv F32 1,1 4", SP_E_INPUT,
-     "tensor \"a.weight_scale_inv\" without its weight \"a.weight\""},
-    {"a.weight_scale F32 1,1 4;a.weight BF16 2,2 8", SP_E_INPUT,
-     "tensor \"a.weight_scale\" belongs to no quantized weight: \"a.weight\" has numbers of type "
-     "bf16"},
-    {"e.up_proj_scales U8 1,1,2 2", SP_E_INPUT,
-     "tensor \"e.up_proj_scales\" without its weight \"e.up_proj_blocks\""},
-    {"e.up_proj_blocks U8 1,1,2,16 32", SP_E_INPUT,
-     "tensor \"e.up_proj_blocks\": numbers of type u8 without its scales \"e.up_proj_scales\""},
-    {"a.weight F8_E4M3 2,2 4;a.weight_scale F32 1 4;a.weight_scale_inv F32 1 4", SP_E_INPUT,
-     "tensor \"a.weight\" has two scales, \"a.weight_scale_inv\" and \"a.weight_scale\""},
-    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 3 12", SP_E_INPUT,
-     "tensor \"a.weight_scale\" has shape [3], for a weight of shape [4, 6]"},
-    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 0,2 0", SP_E_INPUT,
-     "tensor \"a.weight_scale\" has shape [0, 2], for a weight of shape [4, 6]"},
-    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 2,3 24", SP_E_INPUT,
-     "tensor \"a.weight_scale\" has shape [2, 3], and no stated size of blocks or groups gives "
-     "that for a weight of shape [4, 6]"},
-    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 4,2 32", SP_E_INPUT,
-     "tensor \"a.weight_scale\" has shape [4, 2], and more than one stated size of groups gives "
-     "that for a weight of shape [4, 6]"},
-    {"a.weight F8_E4M3 2,2 4;a.weight_scale I32 1 4", SP_E_UNSUPPORTED,
-     "tensor \"a.weight_scale\": scales of type i32"},
-    {"a.weight F8_E4M3 4 4;a.weight_scale F32 1 4", SP_E_UNSUPPORTED,
-     "tensor \"a.weight\": quantized, but not a matrix"},
-    {"a.weight F8_E4M3 0,4 0;a.weight_scale F32 1 4", SP_E_INPUT,
-     "tensor \"a.weight\": quantized, but empty"},
-    {"a.weight I8 2,2 4;a.weight_scale F32 2,1 8;a.weight_zero_point I8 1 1", SP_E_INPUT,
-     "tensor \"a.weight_zero_point\" has shape [1], expected [2, 1]"},
-    {"a.weight I8 2,2 4;a.weight_scale F32 1 4;a.weight_zero_point I32 1 4", SP_E_UNSUPPORTED,
-     "tensor \"a.weight_zero_point\": zero points of type i32"},
-    {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4", SP_E_INPUT,
-     "tensor \"a.weight_packed\": numbers of type i32 without their shape \"a.weight_shape\""},
-    {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4;a.weight_shape I64 2 16", SP_E_INPUT,
-     "tensor \"a.weight_shape\" says 0 rows and 0 columns, \"a.weight_packed\" has 1 rows of 1 "
-     "words"},
-    {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4;a.weight_shape I64 1 8", SP_E_INPUT,
-     "tensor \"a.weight_shape\" does not have two numbers of type i64"},
-    {"a.weight_g_idx I32 1 4", SP_E_INPUT,
-     "tensor \"a.weight_g_idx\" without its weight \"a.weight\""},
-    {"a.qweight I32 1,1 4", SP_E_INPUT,
-     "tensor \"a.qweight\" belongs to a quantized weight that is missing, or that the method of "
-     "the config does not have"},
-    {"a.weight_packed I64 1,1 8", SP_E_UNSUPPORTED,
-     "tensor \"a.weight_packed\": packed numbers of type i64"},
-    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2", SP_E_INPUT,
-     "tensor \"a.weight_packed\": numbers of type u8 without their common scale "
-     "\"a.weight_global_scale\""},
-    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2;a.weight_global_scale F32 1 4",
-     SP_E_INPUT, "tensor \"a.weight_global_scale\" is 0, expected a positive number"},
-    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2;a.weight_global_scale F32 2 8",
-     SP_E_INPUT, "tensor \"a.weight_global_scale\" is not one floating-point number"},
-    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,1 1;a.weight_global_scale F32 1 4",
-     SP_E_INPUT,
-     "tensor \"a.weight_scale\" has shape [1, 1], and no stated size of blocks or groups gives "
-     "that for a weight of shape [1, 32]"},
-    {"e.up_proj_blocks U8 1,1,2,15 30;e.up_proj_scales U8 1,1,2 2", SP_E_INPUT,
-     "tensor \"e.up_proj_blocks\" does not consist of blocks of 16 bytes"},
-    {"e.up_proj_blocks U8 1,1,2,16 32;e.up_proj_scales U8 1,1,1 1", SP_E_INPUT,
-     "tensor \"e.up_proj_scales\" has shape [1, 1, 1], and no stated size of blocks or groups "
-     "gives that for a weight of shape [1, 1, 64]"},
-    {"e.up_proj_blocks I8 1,1,2,16 32;e.up_proj_scales U8 1,1,2 2", SP_E_UNSUPPORTED,
-     "tensor \"e.up_proj_blocks\": numbers of type i8, scales of u8"},
-};
-
+/* Tensors of refusals.jsonl, "name dtype shape bytes", filled with zeros. */
 TEST(refusals)
 {
+    struct sp_json *const *line = golden_lines(TESTDATA "/quantized/refusals.jsonl");
     /* Groups of 3, 4 and 5 all divide six columns into two groups. */
     struct sp_prequantized stated = {.tiles = {{1, 3}, {1, 4}, {40, 40}}, .n_tiles = 3};
+    size_t n = 0;
 
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    for (; line[n]; n++) {
+        const struct sp_json *tensors = sp_json_get(line[n], "tensors");
         struct file_builder m = {0};
-        char text[512], *rest;
-        snprintf(text, sizeof text, "%s", refused[i].tensors);
-        for (char *t = strtok_r(text, ";", &rest); t; t = strtok_r(NULL, ";", &rest)) {
+        int64_t status;
+        for (size_t i = 0; i < sp_json_len(tensors); i++) {
+            const char *text = sp_json_to_string(sp_json_at(tensors, i), NULL);
             char name[64], dtype[16], shape[32];
             unsigned size;
-            assert_int_equal(sscanf(t, "%63s %15s %31s %u", name, dtype, shape, &size), 4);
+            assert_int_equal(sscanf(text, "%63s %15s %31s %u", name, dtype, shape, &size), 4);
             add(&m, name, dtype, shape, NULL, size);
         }
         struct quantized_checkpoint o = open_checkpoint(&m, &stated);
-        assert_string_equal(o.err.text, refused[i].sentence);
-        assert_int_equal(o.status, refused[i].status);
+        assert_string_equal(o.err.text, sp_json_get_text(line[n], "message"));
+        assert_true(sp_json_to_i64(sp_json_get(line[n], "status"), &status));
+        assert_int_equal(o.status, status);
         assert_null(o.weights.all);
         close_checkpoint(&o);
     }
+    assert_int_equal(n, 29);
 }
 
 /* Tensors that a text model does not use may be stored in any format. */

@@ -1,6 +1,7 @@
 /* Tests Go templates against text/template, with the cases of testdata and those of ../shared if
  * they are available. */
 #include "runtime/template/go/gotemplate.h"
+#include "tests/support/golden.h"
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -52,67 +53,25 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
     return st;
 }
 
-TEST(errors_name_line_and_construct)
+/* The errors name the line and the construct, and what no published template uses is refused by
+ * its name. */
+TEST(refusals)
 {
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
-        {"a\n  {{ .S.Foo }}", "template:2:5: at <.S.Foo>: can't evaluate field Foo in type string"},
-        {"{{ len 3 }}", "template:1:3: at <len>: error calling len: len of type int"},
-        {"{{ nosuch }}", "template:1: function \"nosuch\" is not supported"},
-        {"\n{{ $x }}", "template:2: undefined variable \"$x\""},
-        {"{{ if .S }}", "template:1: unexpected EOF"},
-        {"{{ .S", "template:1: unclosed action"},
-        {"{{ end }}", "template:1: unexpected {{end}}"},
-        {"{{ break }}", "template:1: {{break}} outside {{range}}"},
-        {"{{ template \"q\" }}", "template:1:3: at <template \"q\">: template \"q\" not defined"},
-        {"{{ eq .S 1 }}",
-         "template:1:3: at <eq>: error calling eq: incompatible types for comparison"},
-        {"\xff", "template:1: not valid UTF-8"},
-    };
+    struct sp_json *const *line = golden_lines(TESTDATA "/templates/go_refused.jsonl");
     struct sp_err err;
+    size_t n = 0;
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(message_of(&err, cases[i].text, 1 << 20, 1 << 20), SP_E_INPUT);
-        assert_string_equal(err.text, cases[i].message);
+    for (; line[n]; n++) {
+        int64_t status = SP_OK;
+        enum sp_status st =
+            message_of(&err, sp_json_get_text(line[n], "template"), 1 << 20, 1 << 20);
+        assert_string_equal(err.text, sp_json_get_text(line[n], "message"));
+        assert_int_not_equal(st, SP_OK);
+        if (sp_json_to_i64(sp_json_get(line[n], "status"), &status)) assert_int_equal(st, status);
     }
-}
-
-/* What no published template uses is refused by its name. */
-TEST(rare_features_are_refused)
-{
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
-        {"{{ html .S }}", "template:1: function \"html\" is not supported"},
-        {"{{ js .S }}", "template:1: function \"js\" is not supported"},
-        {"{{ urlquery .S }}", "template:1: function \"urlquery\" is not supported"},
-        {"{{ call .S }}", "template:1: function \"call\" is not supported"},
-        {"{{ 0x1F }}", "template:1: bad number syntax: \"0\""},
-        {"{{ 017 }}", "template:1: bad number syntax: \"017\""},
-        {"{{ 1_000 }}", "template:1: bad number syntax: \"1\""},
-        {"{{ 2i }}", "template:1: bad number syntax: \"2\""},
-        {"{{ \"\\101\" }}", "template:1: invalid escape in a string"},
-        {"{{ printf \"%x\" 5 }}", "template:1: printf: %x is not supported"},
-        {"{{ printf \"%5.1e\" 2.5 }}", "template:1: printf: %5.1e is not supported"},
-        {"{{ printf \"%+d\" 5 }}", "template:1: printf: %+ is not supported"},
-        {"{{ printf \"%#q\" .S }}", "template:1: printf: %# is not supported"},
-        {"{{ printf \"%[1]d\" 5 }}", "template:1: printf: %[ is not supported"},
-        {"{{ printf \"%\" }}", "template:1: printf: % is not supported"},
-        {"{{ printf \"%d\" .S }}", "template:1: printf: %d of string is not supported"},
-        {"{{ printf \"%s\" nil }}", "template:1: printf: %s of nil is not supported"},
-        {"{{ printf \"%.2s\" .S }}", "template:1: printf: %s of string is not supported"},
-        {"{{ printf \"%s\" }}", "template:1: printf: no argument for %s"},
-        {"{{ printf \"%d\" 1 2 }}", "template:1: printf: more arguments than verbs"},
-        {"{{ printf \"%*d\" \"x\" 5 }}", "template:1: printf: * needs an integer"},
-        {"{{ printf \"%1000001d\" 5 }}", "template:1: printf: a width beyond 1000000"},
-    };
-    struct sp_err err;
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_not_equal(message_of(&err, cases[i].text, 1 << 20, 1 << 20), SP_OK);
-        assert_string_equal(err.text, cases[i].message);
-    }
+    assert_int_equal(n, 32);
+    assert_int_equal(message_of(&err, "\xff", 1 << 20, 1 << 20), SP_E_INPUT);
+    assert_string_equal(err.text, "template:1: not valid UTF-8");
 }
 
 TEST(limits_hold)
