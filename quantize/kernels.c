@@ -5,6 +5,7 @@
 #include "quantize/kernels.h"
 
 #include "format/base/mem.h"
+#include "format/system/macos.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,9 +78,22 @@ static bool runs_neon(void)
 #endif
 }
 
-static const struct sp_kernels *const all[] = {&sp_kernels_neon, &sp_kernels_ref, NULL};
-static bool (*const runs[])(void) = {runs_neon, runs_always};
-static const char names[] = "auto, neon or scalar";
+static bool runs_neon_i8mm(void)
+{
+#if defined(__APPLE__)
+    int has = 0;
+    size_t size = sizeof has;
+
+    return sysctlbyname("hw.optional.arm.FEAT_I8MM", &has, &size, NULL, 0) == 0 && has;
+#else
+    return runs_neon() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+#endif
+}
+
+static const struct sp_kernels *const all[] = {&sp_kernels_neon, &sp_kernels_neon_i8mm,
+                                               &sp_kernels_ref, NULL};
+static bool (*const runs[])(void) = {runs_neon, runs_neon_i8mm, runs_always};
+static const char names[] = "auto, neon, neon-i8mm or scalar";
 #else
 static const struct sp_kernels *const all[] = {&sp_kernels_ref, NULL};
 static bool (*const runs[])(void) = {runs_always};

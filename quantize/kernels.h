@@ -91,7 +91,8 @@ typedef void sp_matmul_fn(const struct sp_matmul *m);
 typedef uint64_t sp_peak_fn(uint64_t n);
 
 struct sp_kernels {
-    const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "amx", "neon" */
+    const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "amx", "neon",
+                       * "neon-i8mm" */
     /* Sets q, scale, both starts and the sums of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype; not groupwise types */
@@ -117,6 +118,13 @@ static inline sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, 
         [SP_Q2] = matmul_q2,                                                                       \
     }
 
+/* The initializer of `matmul` of a set that has one function for all types. */
+#define SP_SAME_MATMULS(f)                                                                         \
+    {                                                                                              \
+        [SP_F32] = f, [SP_F16] = f, [SP_BF16] = f, [SP_Q8] = f, [SP_Q6] = f, [SP_Q5] = f,          \
+        [SP_Q4] = f, [SP_Q3] = f, [SP_Q2] = f,                                                     \
+    }
+
 /* Computes a product of any number of rows: in even tiles of at most SP_TILE_ROWS rows, and in
  * groups of panels that stay in the cache while all tiles use them. The bits do not depend on how
  * the product is cut. */
@@ -125,8 +133,8 @@ void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 /* True if `dtype` multiplies quantized activations (block types) instead of floats. */
 bool sp_kernels_want_codes(enum sp_dtype dtype);
 
-/* All kernel sets, best first, but behind avx512 amx, which no machine has timed; NULL at the
- * end. */
+/* All kernel sets, best first, but those that were never timed, amx and neon-i8mm, behind avx512
+ * and neon; NULL at the end. */
 const struct sp_kernels *const *sp_kernels_all(void);
 /* True if this CPU and system can run the set. */
 bool sp_kernels_supported(const struct sp_kernels *kernels);
@@ -145,6 +153,6 @@ sp_peak_fn sp_peak_avx2, sp_peak_avxvnni, sp_peak_avx512vnni, sp_peak_avx512, sp
 
 /* The kernel sets. Those of other architectures are declared but not defined. */
 extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512vnni,
-    sp_kernels_avxvnni, sp_kernels_avx512, sp_kernels_amx, sp_kernels_neon;
+    sp_kernels_avxvnni, sp_kernels_avx512, sp_kernels_amx, sp_kernels_neon, sp_kernels_neon_i8mm;
 
 #endif

@@ -138,18 +138,7 @@ static const char *refusal(void)
 const struct sp_kernels sp_kernels_amx = {
     .name = "amx",
     .quantize_row = quantize_row,
-    .matmul =
-        {
-            [SP_F32] = matmul,
-            [SP_F16] = matmul,
-            [SP_BF16] = matmul,
-            [SP_Q8] = matmul,
-            [SP_Q4] = matmul,
-            [SP_Q2] = matmul,
-            [SP_Q3] = matmul,
-            [SP_Q5] = matmul,
-            [SP_Q6] = matmul,
-        },
+    .matmul = SP_SAME_MATMULS(matmul),
     .groupwise = matmul,
     .peak = sp_peak_avx512,
     .tile = &sp_tile_avx512,

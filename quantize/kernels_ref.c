@@ -278,18 +278,7 @@ static void matmul(const struct sp_matmul *m)
 const struct sp_kernels sp_kernels_ref = {
     .name = "scalar",
     .quantize_row = quantize_row,
-    .matmul =
-        {
-            [SP_F32] = matmul,
-            [SP_F16] = matmul,
-            [SP_BF16] = matmul,
-            [SP_Q8] = matmul,
-            [SP_Q4] = matmul,
-            [SP_Q2] = matmul,
-            [SP_Q3] = matmul,
-            [SP_Q5] = matmul,
-            [SP_Q6] = matmul,
-        },
+    .matmul = SP_SAME_MATMULS(matmul),
     .groupwise = matmul,
     .tile = &sp_tile_ref,
 };

@@ -125,7 +125,8 @@ SP_API_STATUS sp_file_settings_apply(struct sp_file_settings *settings, struct s
 struct sp_package_options {
     size_t size;
     const char *kernels; /* "scalar"; on x86-64 "avx2", "avx512vnni", "avxvnni", "avx512", "amx"; on
-                          * ARM "neon"; NULL: the fastest that this CPU supports, never "amx" */
+                          * ARM "neon", "neon-i8mm"; NULL: the fastest that this CPU supports, of
+                          * those that were timed: never "amx" or "neon-i8mm" */
     unsigned n_threads;  /* 0: as many as the cores that this process may use */
     bool huge_pages;     /* read the file into memory of huge pages instead of mapping it: opening
                           * takes longer and the memory is not shared, but reading is faster */

@@ -8,7 +8,7 @@
 const char *const sp_backend_kernels[] = {"auto",       "avx512", "amx",    "avxvnni",
                                           "avx512vnni", "avx2",   "scalar", NULL};
 #elif defined(__aarch64__)
-const char *const sp_backend_kernels[] = {"auto", "neon", "scalar", NULL};
+const char *const sp_backend_kernels[] = {"auto", "neon", "neon-i8mm", "scalar", NULL};
 #else
 const char *const sp_backend_kernels[] = {"auto", "scalar", NULL};
 #endif

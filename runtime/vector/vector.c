@@ -120,8 +120,8 @@ size_t sp_query_size(size_t head_dim)
     return sp_round_up(head_dim * sizeof(float), 64);
 }
 
-/* The vector table of each kernel set. AMX, and sets with VNNI but without the rest of AVX-512,
- * have matrix products of their own only. */
+/* The vector table of each kernel set. AMX, neon-i8mm, and sets with VNNI but without the rest of
+ * AVX-512 have matrix products of their own only. */
 static const struct {
     const char *kernels_name;
     const struct sp_vector *vector;
@@ -131,6 +131,7 @@ static const struct {
     {"avx2", &sp_vector_avx2},     {"avx512vnni", &sp_vector_avx2},
 #elif defined(__aarch64__)
     {"neon", &sp_vector_neon},
+    {"neon-i8mm", &sp_vector_neon},
 #endif
     {"scalar", &sp_vector_ref},
 };
