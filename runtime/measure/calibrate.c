@@ -188,9 +188,8 @@ static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
         if (q->progress && q->progress(q->context, c->n_done, c->n_total))
             return sp_fail(err, SP_E_CANCELLED, "interrupted");
-        sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
-        sp_decoder_run(c->decoder, rows, pos, rows);
-        sp_decoder_observe_head(c->decoder, c->package->target, rows);
+        sp_decoder_run(c->decoder, c->ids + pos, rows, pos, rows);
+        sp_decoder_observe_head(c->decoder, rows);
         if ((st = sp_decoder_check(c->decoder, err))) return st;
         sp_decoder_commit(c->decoder, rows);
         c->n_done += rows;

@@ -225,7 +225,7 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
 
     for (size_t k = 0; k < e->n_readers; k++) {
         struct reader *r = &e->readers[k];
-        sp_decoder_logits(r->decoder, r->package->target, first, n);
+        sp_decoder_logits(r->decoder, first, n);
         if ((st = sp_decoder_check(r->decoder, e->err))) return st;
     }
     e->next = next;
@@ -248,8 +248,7 @@ static enum sp_status read_pass(struct evaluation *e, size_t pos, size_t n, size
 
     for (size_t k = 0; k < e->n_readers; k++) {
         struct reader *r = &e->readers[k];
-        sp_decoder_embed(r->decoder, r->package->target, e->ids + pos, n);
-        sp_decoder_run(r->decoder, n, pos, n);
+        sp_decoder_run(r->decoder, e->ids + pos, n, pos, n);
         sp_decoder_commit(r->decoder, n);
     }
     for (size_t row = scored > pos ? scored - pos : 0; row < n && !st; row += LOGIT_ROWS) {

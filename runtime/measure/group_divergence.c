@@ -276,7 +276,7 @@ static enum sp_status score(struct sp_group_divergence *d, const struct window *
     for (size_t t = w->first_scored; t < w->n; t += LOGIT_ROWS) {
         size_t n = w->n - t < LOGIT_ROWS ? w->n - t : LOGIT_ROWS;
         d->first_row = w->row + t - w->first_scored;
-        sp_decoder_logits(w->decoder, d->package->target, t, n);
+        sp_decoder_logits(w->decoder, t, n);
         if ((st = sp_decoder_check(w->decoder, err))) return st;
         sp_pool_run(d->package->backend.pool, n, score_row, d);
         for (size_t i = 0; i < n; i++) {

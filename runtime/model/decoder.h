@@ -111,20 +111,16 @@ size_t sp_decoder_cache_size_for(const struct sp_decoder *decoder, size_t n);
 /* Returns memory that positions 0..n-1 do not need, if it is much. */
 void sp_decoder_shrink(struct sp_decoder *decoder, size_t n);
 
-/* Sets rows 0..n-1 to the embeddings of ids from the table of `source` (the decoder's own model, or
- * the target for a draft that borrows its table). ids are below the rows of the table. */
-void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
-                      const uint32_t *ids, size_t n);
-
 /* EAGLE-3: out[n][H] = fc of the target's features[n][n_taps * target hidden], normed if the draft
  * has norms for them. n <= max_rows. */
 void sp_decoder_fuse_features(struct sp_decoder *decoder, float *out, const float *features,
                               size_t n);
 
-/* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
- * n_committed rows are committed at once; at most max_logit_rows others may follow. pos == 0 begins
- * anew. */
-void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_committed);
+/* Runs the embeddings of ids[n], which are below the rows of the model's table, through all layers
+ * at positions pos..pos+n-1; pos + n <= n_positions. The first n_committed rows are committed at
+ * once; at most max_logit_rows others may follow. pos == 0 begins anew. */
+void sp_decoder_run(struct sp_decoder *decoder, const uint32_t *ids, size_t n, size_t pos,
+                    size_t n_committed);
 
 /* Runs rows 0..n-1, the tokens `ids` of a whole sequence, through layers first..end-1. from[n][H]
  * is the residual stream before layer `first`; NULL: the embeddings. to[n][H] receives it after
@@ -145,13 +141,12 @@ void sp_decoder_commit(struct sp_decoder *decoder, size_t n);
 /* True if any layer is recurrent; such a decoder continues only from a committed position. */
 bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
 
-/* Computes the logits of rows first..first+n-1 of the last run: final norm, head of `source`, soft
+/* Computes the logits of rows first..first+n-1 of the last run: final norm, head of the model, soft
  * cap. They are valid until the next call for any decoder that shares the workspace. */
-void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source, size_t first,
-                       size_t n);
-/* Has the backend's observer see what the head of `source` reads of rows 0..n-1 of the last run,
- * without the cost of logits. */
-void sp_decoder_observe_head(struct sp_decoder *decoder, const struct sp_model *source, size_t n);
+void sp_decoder_logits(struct sp_decoder *decoder, size_t first, size_t n);
+/* Has the backend's observer see what the head reads of rows 0..n-1 of the last run, without the
+ * cost of logits. */
+void sp_decoder_observe_head(struct sp_decoder *decoder, size_t n);
 /* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. `row` is NULL if other
  * ranks keep parts of it, which only happens if it is not needed; sp_logits_row receives them. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);

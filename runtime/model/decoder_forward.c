@@ -72,12 +72,6 @@ static void embed(struct sp_workspace *ws, const struct sp_model *source, const 
     if (ws->per_layer) sp_per_layer_embed(ws, ids, n);
 }
 
-void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
-                      size_t n)
-{
-    embed(d->workspace, source, ids, n);
-}
-
 /* The state of one layer's pass, read by the row functions below. */
 struct layer_job {
     struct sp_workspace *ws;
@@ -284,11 +278,11 @@ static size_t begin_pass(struct sp_workspace *ws, const struct sp_batch_seq *seq
     return n;
 }
 
-static size_t begin_single(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
+static void begin_single(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
 {
     d->workspace->single =
         (struct sp_batch_seq){.decoder = d, .n = n, .pos = pos, .n_committed = n_committed};
-    return begin_pass(d->workspace, &d->workspace->single, 1);
+    begin_pass(d->workspace, &d->workspace->single, 1);
 }
 
 /* y = the weighted sum of the outputs of two parallel mixers. */
@@ -572,11 +566,12 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
     *lora = NULL;
 }
 
-void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
+void sp_decoder_run(struct sp_decoder *d, const uint32_t *ids, size_t n, size_t pos,
+                    size_t n_committed)
 {
-    size_t n_rows = begin_single(d, n, pos, n_committed);
-
-    run_layers(d->workspace, n_rows, 0, d->model->config.n_layers);
+    begin_single(d, n, pos, n_committed);
+    embed(d->workspace, d->model, ids, n);
+    run_layers(d->workspace, n, 0, d->model->config.n_layers);
 }
 
 void sp_decoder_run_layers(struct sp_decoder *d, const uint32_t *ids, size_t n, const float *from,

@@ -96,23 +96,23 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     if (n_listed) sp_backend_rows(ws->backend, n, spread_row, ws);
 }
 
-void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first, size_t n)
+void sp_decoder_logits(struct sp_decoder *d, size_t first, size_t n)
 {
     struct final_job job = {d->workspace, first, 0};
 
     assert(first + n <= d->options.max_rows);
     sp_backend_rows(d->backend, n, final_norm_row, &job);
-    multiply_head(d->workspace, source, n, SP_LOGITS_ROWS);
+    multiply_head(d->workspace, d->model, n, SP_LOGITS_ROWS);
     d->first_logits = 0;
 }
 
-void sp_decoder_observe_head(struct sp_decoder *d, const struct sp_model *source, size_t n)
+void sp_decoder_observe_head(struct sp_decoder *d, size_t n)
 {
     struct sp_workspace *ws = d->workspace;
-    const struct sp_product head = {.w = &source->head};
+    const struct sp_product head = {.w = &d->model->head};
 
     sp_backend_rows(d->backend, n, final_norm_row, &(struct final_job){.ws = ws});
-    run_head_dense(ws, source, n);
+    run_head_dense(ws, d->model, n);
     sp_backend_observe(d->backend, &head, 1, &ws->hidden, n, NULL, 0);
 }
 

@@ -274,7 +274,7 @@ static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_mo
     for (size_t t = 0; t < rows; t += LOGIT_ROWS) {
         size_t batch = rows - t < LOGIT_ROWS ? rows - t : LOGIT_ROWS;
         enum sp_status st;
-        sp_decoder_logits(decoder, model, t, batch);
+        sp_decoder_logits(decoder, t, batch);
         if ((st = sp_decoder_check(decoder, err))) return st;
         for (size_t i = 0; i < batch; i++)
             if (fn(context, pos + t + i, sp_decoder_row(decoder, i).row, model->config.n_vocab))

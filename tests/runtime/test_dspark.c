@@ -342,8 +342,7 @@ TEST(embedding_tap)
     struct sp_decoder *decoder = keep_decoder(o.package, o.package->target, &options);
     float row[H];
 
-    sp_decoder_embed(decoder, o.package->target, prompt, N_GIVEN);
-    sp_decoder_run(decoder, N_GIVEN, 0, N_GIVEN);
+    sp_decoder_run(decoder, prompt, N_GIVEN, 0, N_GIVEN);
     for (size_t t = 0; t < N_GIVEN; t++) {
         const float *features = sp_decoder_features(decoder) + t * 3 * H;
         const struct sp_matrix *w = &o.package->target->embedding;

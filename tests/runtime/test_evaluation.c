@@ -280,6 +280,29 @@ static void check_windows(struct sp_package *package, size_t n_lead)
     }
 }
 
+/* Rows of a learned table are added to the embeddings of each pass, by its own positions. */
+TEST(table_of_positions)
+{
+    enum { N = 40, WINDOW = 16, STRIDE = 8 };
+    struct sp_package *package =
+        keep_package(packed_alone(TESTDATA "/gguf/gpt2.gguf", SP_DTYPE_NONE), NULL);
+    uint32_t ids[N];
+    size_t n_windows;
+    const struct sp_evaluation_request request = {.size = sizeof request,
+                                                  .ids = ids,
+                                                  .n = N,
+                                                  .n_window = WINDOW,
+                                                  .stride = STRIDE,
+                                                  .cache = SP_CACHE_F32};
+
+    for (size_t i = 0; i < N; i++)
+        ids[i] = (uint32_t)(i * 7 % package->target->config.n_vocab);
+    struct sp_evaluation e = evaluate(package, &request);
+    assert_near(e.loss.mean, plain_loss(package, ids, N, e.n_lead, WINDOW, STRIDE, &n_windows),
+                1e-6);
+    assert_int_equal(e.n_windows, n_windows);
+}
+
 /* Copies the tiny target into a folder of its own with a changed tokenizer.json. */
 static const char *variant(const char *name, const char *from, const char *to)
 {

@@ -41,10 +41,9 @@ static void read_both(const struct sp_package *package, struct sp_decoder *whole
         n = to - pos < ROWS ? to - pos : ROWS;
         assert_int_equal(sp_decoder_grow(grown, pos + n, NULL), SP_OK);
         for (size_t k = 0; k < 2; k++) {
-            sp_decoder_embed(both[k], package->target, ids + pos, n);
-            sp_decoder_run(both[k], n, pos, n);
+            sp_decoder_run(both[k], ids + pos, n, pos, n);
             sp_decoder_commit(both[k], n);
-            sp_decoder_logits(both[k], package->target, n - 1, 1);
+            sp_decoder_logits(both[k], n - 1, 1);
         }
         assert_memory_equal(sp_decoder_row(whole, 0).row, sp_decoder_row(grown, 0).row,
                             package->target->config.n_vocab * sizeof(float));

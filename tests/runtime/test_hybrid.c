@@ -37,11 +37,10 @@ static struct sp_decoder *open_decoder(const struct sp_package *package, size_t 
                                                      .cache_type = SP_CACHE_F16});
 }
 
-static void run(struct sp_decoder *decoder, const struct sp_package *package, const uint32_t *ids,
-                size_t n, size_t pos, size_t n_committed, size_t n_kept)
+static void run(struct sp_decoder *decoder, const uint32_t *ids, size_t n, size_t pos,
+                size_t n_committed, size_t n_kept)
 {
-    sp_decoder_embed(decoder, package->target, ids, n);
-    sp_decoder_run(decoder, n, pos, n_committed);
+    sp_decoder_run(decoder, ids, n, pos, n_committed);
     sp_decoder_commit(decoder, n_kept);
 }
 
@@ -52,7 +51,7 @@ static void decode_expected_states(struct expected_states *expected_states,
 
     generate_ids(expected_states->ids, N_PROMPT + N_TRUTH, 7, package->target->config.n_vocab);
     for (size_t i = 0; i < N_PROMPT + N_TRUTH; i++) {
-        run(decoder, package, expected_states->ids + i, 1, i, 1, 1);
+        run(decoder, expected_states->ids + i, 1, i, 1, 1);
         expected_states->digests[i + 1] = decoder_digest(decoder, i + 1);
         if (i) assert_int_not_equal(expected_states->digests[i + 1], expected_states->digests[i]);
     }
@@ -70,7 +69,7 @@ static void verify_round(struct sp_decoder *decoder, const struct sp_package *pa
         uint32_t id = expected_states->ids[pos + i];
         rows[i] = i <= accepted ? id : (id + 1) % package->target->config.n_vocab;
     }
-    run(decoder, package, rows, n + 1, pos, 1, accepted + 1);
+    run(decoder, rows, n + 1, pos, 1, accepted + 1);
     assert_int_equal(decoder_digest(decoder, pos + accepted + 1),
                      expected_states->digests[pos + accepted + 1]);
 }
@@ -90,20 +89,19 @@ static void check_rounds(const struct sp_package *package,
     for (size_t n = 0; n <= MAX_DRAFTED; n++) {
         for (size_t a = 0; a <= n; a++) {
             if (generate_threads(place + n + a) != n_threads) continue;
-            run(decoder, package, expected_states->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
+            run(decoder, expected_states->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
             verify_round(decoder, package, expected_states, N_PROMPT, n, a);
         }
     }
     /* Consecutive rounds. */
-    run(decoder, package, expected_states->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
+    run(decoder, expected_states->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
     while (pos + MAX_DRAFTED + 1 < N_PROMPT + N_TRUTH) {
         size_t n, a;
         seed = seed * 1664525u + 1013904223u;
         n = (seed >> 16) % (MAX_DRAFTED + 1);
         a = (seed >> 24) % (n + 1);
         /* A pass that is not committed leaves the caches unchanged. */
-        sp_decoder_embed(decoder, package->target, expected_states->ids, n + 1);
-        sp_decoder_run(decoder, n + 1, pos, 0);
+        sp_decoder_run(decoder, expected_states->ids, n + 1, pos, 0);
         verify_round(decoder, package, expected_states, pos, n, a);
         pos += a + 1;
     }
@@ -118,7 +116,7 @@ static void check_chunks(const struct sp_package *package,
     for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
         for (size_t pos = 0; pos < N_PROMPT + N_TRUTH; pos += chunks[c]) {
             size_t left = N_PROMPT + N_TRUTH - pos, n = left < chunks[c] ? left : chunks[c];
-            run(decoder, package, expected_states->ids + pos, n, pos, n, n);
+            run(decoder, expected_states->ids + pos, n, pos, n, n);
             assert_int_equal(decoder_digest(decoder, pos + n), expected_states->digests[pos + n]);
         }
     }
@@ -190,12 +188,12 @@ TEST(entries_after_a_long_way_back)
         decoders[k] = open_decoder(package, 1024, 8);
         for (size_t n, pos = 0; pos < (k ? TO : N_ALL); pos += n) {
             n = k && TO - pos < N_ROWS ? TO - pos : N_ROWS;
-            run(decoders[k], package, ids + pos, n, pos, n, n);
+            run(decoders[k], ids + pos, n, pos, n, n);
         }
     }
     assert_true(sp_decoder_can_rewind(decoders[0], N_ALL, TO));
     for (size_t k = 0; k < 2; k++)
-        run(decoders[k], package, ids + TO, 1, TO, 1, 1);
+        run(decoders[k], ids + TO, 1, TO, 1, 1);
     assert_int_equal(decoder_digest(decoders[0], TO + 1), decoder_digest(decoders[1], TO + 1));
 }
 

@@ -41,11 +41,10 @@ static struct sp_decoder *open_decoder(struct sp_package *package)
 }
 
 /* Runs the ids in passes of n rows. */
-static void run(struct sp_decoder *d, struct sp_package *package, size_t n)
+static void run(struct sp_decoder *d, size_t n)
 {
     for (size_t at = 0; at < N_IDS; at += n) {
-        sp_decoder_embed(d, package->target, ids + at, n);
-        sp_decoder_run(d, n, at, n);
+        sp_decoder_run(d, ids + at, n, at, n);
         sp_decoder_commit(d, n);
     }
 }
@@ -81,7 +80,7 @@ static void check_experts(size_t n_rows, unsigned n_threads)
     assert_int_equal(n_lines, N_LAYERS * N_EXPERTS * WIDTH);
     assert_int_equal(sp_input_stats_open(&stats, package->pack, NULL), SP_OK);
     package->backend.observer = sp_input_stats_observer(stats, SP_PART_TARGET, true);
-    run(d, package, n_rows);
+    run(d, n_rows);
     package->backend.observer = (struct sp_input_observer){0};
     assert_int_equal(sp_input_stats_solve(stats, &package->backend, NULL), SP_OK);
     for (const uint64_t *l = lines; l < lines + 4 * n_lines; l += 4)
@@ -133,10 +132,10 @@ TEST(test_output)
     struct sp_package *package = open_experts(2);
     struct sp_decoder *d = open_decoder(package);
 
-    run(d, package, N_IDS);
+    run(d, N_IDS);
     seen = (struct seen){.head = &package->target->head};
     package->backend.observer = (struct sp_input_observer){see, &seen};
-    sp_decoder_observe_head(d, package->target, N_IDS);
+    sp_decoder_observe_head(d, N_IDS);
     package->backend.observer = (struct sp_input_observer){0};
     assert_int_equal(seen.n, N_IDS);
     assert_memory_equal(seen.rows, sp_decoder_features(d), sizeof seen.rows);
