@@ -6,13 +6,11 @@
  * the same order. */
 #include "runtime/backend/attention.h"
 
-#include "format/base/mem.h"
 #include "quantize/types/float_cast.h"
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -39,11 +37,11 @@ struct worker {
 struct sp_attention_scratch {
     unsigned n_threads;
     size_t ld;              /* floats of a head, rounded up */
-    float *floats;          /* the memory of the workers' and parts' arrays, owned */
-    struct worker *workers; /* [n_threads], owned */
-    struct part *parts;     /* [n_parts], owned */
+    float *floats;          /* the memory of the workers' and parts' arrays */
+    struct worker *workers; /* [n_threads] */
+    struct part *parts;     /* [n_parts] */
     size_t n_parts;
-    atomic_uint *open_items; /* [n_parts] unfinished items of a tile that is split, owned */
+    atomic_uint *open_items; /* [n_parts] unfinished items of a tile that is split */
 };
 
 /* ---- scratch ---- */
@@ -82,39 +80,26 @@ static void assign_floats(struct sp_attention_scratch *s)
         s->parts[i].values = next;
 }
 
-enum sp_status sp_attention_scratch_new(struct sp_attention_scratch **out, unsigned n_threads,
-                                        unsigned max_heads, unsigned max_head_dim, size_t max_rows,
-                                        size_t n_positions, struct sp_err *err)
+struct sp_attention_scratch *sp_attention_scratch_new(struct sp_arena *memory, unsigned n_threads,
+                                                      unsigned max_heads, unsigned max_head_dim,
+                                                      size_t max_rows, size_t n_positions)
 {
-    struct sp_attention_scratch *s = NULL;
-    enum sp_status st;
+    struct sp_attention_scratch *s = sp_arena_new(memory, 1, sizeof *s);
     size_t n;
 
-    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    if (s == NULL) return NULL;
     s->n_threads = n_threads;
     s->ld = sp_round_up(max_head_dim, 16);
     s->n_parts = count_parts(n_threads, max_heads, s->ld, max_rows, n_positions);
     n = n_threads * (TILE * SP_SPAN + 3 * TILE * s->ld) + s->n_parts * s->ld;
-    if ((st = sp_new_aligned(&s->floats, n, sizeof *s->floats, err))) goto done;
-    if ((st = sp_new(&s->workers, n_threads, sizeof *s->workers, err))) goto done;
-    if ((st = sp_new(&s->parts, s->n_parts, sizeof *s->parts, err))) goto done;
-    if ((st = sp_new(&s->open_items, s->n_parts, sizeof *s->open_items, err))) goto done;
+    if (sp_new_aligned(&s->floats, n, sizeof *s->floats, NULL)) s->floats = NULL;
+    sp_arena_keep(memory, s->floats, n, sizeof *s->floats);
+    s->workers = sp_arena_new(memory, n_threads, sizeof *s->workers);
+    s->parts = sp_arena_new(memory, s->n_parts, sizeof *s->parts);
+    s->open_items = sp_arena_new(memory, s->n_parts, sizeof *s->open_items);
+    if (sp_arena_check(memory, NULL)) return NULL;
     assign_floats(s);
-    *out = s;
-    s = NULL;
-done:
-    sp_attention_scratch_free(s);
-    return st;
-}
-
-void sp_attention_scratch_free(struct sp_attention_scratch *scratch)
-{
-    if (scratch == NULL) return;
-    free(scratch->floats);
-    free(scratch->workers);
-    free(scratch->parts);
-    free(scratch->open_items);
-    free(scratch);
+    return s;
 }
 
 /* ---- one tile ---- */

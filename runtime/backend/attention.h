@@ -8,6 +8,7 @@
 #ifndef SP_RUNTIME_BACKEND_ATTENTION_H
 #define SP_RUNTIME_BACKEND_ATTENTION_H
 
+#include "format/base/mem.h"
 #include "format/base/pool.h"
 #include "runtime/backend/kv.h"
 
@@ -47,13 +48,12 @@ struct sp_attention {
     const struct sp_key_range *ranges; /* [n_rows] */
 };
 
-/* Scratch for up to max_rows rows, contexts of up to n_positions, and n_threads threads. */
+/* Scratch for up to max_rows rows, contexts of up to n_positions, and n_threads threads, in memory
+ * of an arena; NULL if it has none. */
 struct sp_attention_scratch;
-SP_MUST_CHECK enum sp_status sp_attention_scratch_new(struct sp_attention_scratch **out,
-                                                      unsigned n_threads, unsigned max_heads,
-                                                      unsigned max_head_dim, size_t max_rows,
-                                                      size_t n_positions, struct sp_err *err);
-void sp_attention_scratch_free(struct sp_attention_scratch *scratch);
+struct sp_attention_scratch *sp_attention_scratch_new(struct sp_arena *memory, unsigned n_threads,
+                                                      unsigned max_heads, unsigned max_head_dim,
+                                                      size_t max_rows, size_t n_positions);
 
 void sp_attend(const struct sp_attention *job, const struct sp_vector *vector, struct sp_pool *pool,
                struct sp_attention_scratch *scratch);

@@ -134,31 +134,16 @@ enum sp_status sp_lora_products_add(struct sp_lora_products *adapter, const stru
 
 /* ---- passes ---- */
 
-enum sp_status sp_lora_rows_new(struct sp_lora_rows **out, size_t max_rows, size_t max_rank,
-                                struct sp_err *err)
+struct sp_lora_rows *sp_lora_rows_new(struct sp_arena *memory, size_t max_rows, size_t max_rank)
 {
-    struct sp_lora_rows *rows = NULL;
-    enum sp_status st;
+    struct sp_lora_rows *rows = sp_arena_new(memory, 1, sizeof *rows);
 
-    if ((st = sp_new(&rows, 1, sizeof *rows, err))) goto done;
+    if (rows == NULL) return NULL;
     rows->max_rank = max_rank;
-    if ((st = sp_new(&rows->spans, max_rows, sizeof *rows->spans, err))) goto done;
+    rows->spans = sp_arena_new(memory, max_rows, sizeof *rows->spans);
     for (size_t i = 0; i < SP_MAX_PRODUCTS; i++)
-        if ((st = sp_acts_init(&rows->inner[i], max_rows, max_rank, err))) goto done;
-    *out = rows;
-    rows = NULL;
-done:
-    sp_lora_rows_free(rows);
-    return st;
-}
-
-void sp_lora_rows_free(struct sp_lora_rows *rows)
-{
-    if (rows == NULL) return;
-    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++)
-        sp_acts_release(&rows->inner[i]);
-    free(rows->spans);
-    free(rows);
+        rows->inner[i] = sp_arena_acts(memory, max_rows, max_rank);
+    return rows;
 }
 
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,

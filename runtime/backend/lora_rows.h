@@ -41,15 +41,14 @@ struct sp_lora_span {
 
 /* The adapters of the rows of a pass, and the rows A x. A pass begins with n_spans and n_rows 0. */
 struct sp_lora_rows {
-    struct sp_lora_span *spans; /* [max_rows]; owned */
+    struct sp_lora_span *spans; /* [max_rows] */
     size_t n_spans, n_rows, max_rank;
     struct sp_acts inner[SP_MAX_PRODUCTS]; /* [max_rows][max_rank] A x, of each product of a job */
 };
 
-/* Allocates for passes of at most max_rows rows and adapters of at most this rank. */
-SP_MUST_CHECK enum sp_status sp_lora_rows_new(struct sp_lora_rows **out, size_t max_rows,
-                                              size_t max_rank, struct sp_err *err);
-void sp_lora_rows_free(struct sp_lora_rows *rows); /* NULL is fine */
+/* Those of passes of at most max_rows rows and adapters of at most this rank, in memory of an
+ * arena; NULL if it has none. */
+struct sp_lora_rows *sp_lora_rows_new(struct sp_arena *memory, size_t max_rows, size_t max_rank);
 
 /* Appends n rows of one adapter (NULL: none), borrowed for the pass, with its scale. */
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,

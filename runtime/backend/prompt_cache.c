@@ -314,6 +314,19 @@ static void map(struct sp_page_use *use, const struct sp_page_rows *rows)
                    c->memory, (off_t)at);
 }
 
+bool sp_page_use_is_settled(const struct sp_page_use *use, const char *name)
+{
+    struct sp_prompt_cache *c;
+    bool is_alone;
+
+    if (use->page == NULL || strcmp(use->page->name, name) != 0) return false;
+    c = use->page->cache;
+    pthread_mutex_lock(&c->lock);
+    is_alone = use->page->n_uses == 1;
+    pthread_mutex_unlock(&c->lock);
+    return use->is_mapped || is_alone;
+}
+
 void sp_prompt_cache_share(struct sp_prompt_cache *c, struct sp_page_use *use, const char *name,
                            const struct sp_page_rows *rows, size_t n, bool at_once)
 {

@@ -76,6 +76,9 @@ struct sp_page_use {
     bool is_mapped;
 };
 
+/* True if sp_prompt_cache_share would change nothing: the use has the page of this name, which is
+ * mapped, or which no other use has. */
+bool sp_page_use_is_settled(const struct sp_page_use *use, const char *name);
 /* Says that rows[0..n-1], which are those of all calls for this use, have the bytes of the page of
  * this name. It is mapped over them if another use has it, too, or at_once is true; else a later
  * call may map it. */

@@ -1,7 +1,9 @@
-/* The tensors of a layer's mixer: attention of every kind, and what replaces it. */
+/* The tensors of a layer's mixer, attention of every kind and what replaces it, and of residual
+ * streams. */
 #include "runtime/model/binder.h"
 
 #include "runtime/vector/fmath.h"
+#include "runtime/vector/rng.h"
 
 #include <math.h>
 
@@ -291,4 +293,58 @@ void sp_bind_attention(struct sp_binder *b, struct sp_layer *l, unsigned i)
     else
         bind_latent(b, &l->latent, i);
     bind_index(b, &l->index, i);
+}
+
+/* ---- residual streams ---- */
+
+/* The x below which a part p of the normal distribution is, by bisection of its series. */
+static double normal_quantile(double p)
+{
+    double low = -8, high = 8;
+
+    for (int i = 0; i < 60; i++) {
+        double x = (low + high) / 2, term = x, sum = x;
+        for (int k = 3; k < 300; k += 2)
+            sum += term *= x * x / k;
+        if (0.5 + sum * sp_exp(-x * x / 2) * 0.398942280401432678 < p)
+            low = x;
+        else
+            high = x;
+    }
+    return low;
+}
+
+void sp_bind_altup(struct sp_binder *b, struct sp_layer *l, unsigned i)
+{
+    struct sp_altup_weights *w = &l->altup;
+
+    sp_bind_matrix(b, &w->router, "@altup.modality_router.weight", i);
+    sp_bind_matrix(b, &w->left, "@laurel.linear_left.weight", i);
+    sp_bind_matrix(b, &w->right, "@laurel.linear_right.weight", i);
+    w->router_norm = sp_bind_norm(b, "@altup.router_norm.weight", i);
+    w->laurel_norm = sp_bind_norm(b, "@laurel.post_laurel_norm.weight", i);
+    w->output_scale = sp_bind_bias(b, "@altup.correct_output_scale", i);
+    w->predict = sp_bind_bias(b, "@altup.prediction_coefs.weight", i);
+    w->correct = sp_bind_bias(b, "@altup.correction_coefs.weight", i);
+    if (l->config->sparsity > 0) w->cutoff = (float)normal_quantile(l->config->sparsity);
+}
+
+void sp_bind_ngrams(struct sp_binder *b, struct sp_ngram_weights *w, unsigned i)
+{
+    const struct sp_config *c = &b->model->config;
+    unsigned table = c->layers[i].ngrams;
+    uint64_t half = (UINT64_MAX >> 1) / c->n_vocab / 2;
+
+    if (table == 0) return;
+    sp_bind_matrix(b, &w->table, "@ple.table.weight", i);
+    sp_bind_matrix(b, &w->key, "@ple.key_proj.weight", i);
+    sp_bind_matrix(b, &w->value, "@ple.value_proj.weight", i);
+    w->key_norm = sp_bind_norm(b, "@ple.norm_key.weight", i);
+    w->query_norm = sp_bind_norm(b, "@ple.norm_query.weight", i);
+    w->conv_norm = sp_bind_norm(b, "@ple.norm_conv.weight", i);
+    w->taps = sp_bind_taps(b, "@ple.conv1d.weight", i, (size_t)c->hyper.n_streams * c->n_hidden,
+                           c->ngrams.kernel);
+    (void)sp_ngram_rows(w->rows, &c->ngrams, table);
+    for (unsigned k = 0; k < c->ngrams.longest; k++)
+        w->factors[k] = 2 * (sp_rng_bits(c->ngrams.seed + 10007 * (table - 1), k + 1) % half) + 1;
 }

@@ -52,5 +52,7 @@ void sp_bind_relative(struct sp_binder *b, struct sp_layer *l, unsigned i);
 void sp_bind_mamba(struct sp_binder *b, struct sp_mamba_weights *w, unsigned i);
 void sp_bind_cca(struct sp_binder *b, struct sp_layer *l, unsigned i);
 void sp_bind_attention(struct sp_binder *b, struct sp_layer *l, unsigned i);
+void sp_bind_altup(struct sp_binder *b, struct sp_layer *l, unsigned i);
+void sp_bind_ngrams(struct sp_binder *b, struct sp_ngram_weights *w, unsigned i);
 
 #endif

@@ -65,7 +65,8 @@ static void gather_row(void *context, size_t t)
     memcpy(row + q, ws->k + t * ws->ld_kv, job->layer->k.rows * sizeof *row);
 }
 
-/* Convolves the channels of row i of a sequence and of the rows before it that G reads. */
+/* Convolves the channels of row i of a sequence, of the first row also those of the rows before it
+ * that G reads. Number u of these is read by rows u - mix_kernel + 1 to u of the pass. */
 static void convolve_row(void *context, size_t i)
 {
     const struct cca_job *job = context;
@@ -75,13 +76,15 @@ static void convolve_row(void *context, size_t i)
     const struct sp_cca_scratch *s = ws->cca;
     size_t dim = job->layer->config->head_dim, half = s->width - s->channels, t = job->first + i;
 
-    for (size_t at = 0; at < s->channels; at++) {
-        float *taps = s->taps.x + (at / dim * job->n + t) * s->taps.ld + at % dim * c->mix_kernel;
-        for (size_t j = 0; j < c->mix_kernel; j++) {
-            const float *z = s->input + (t + j) * s->ld + at;
-            taps[j] = w->bias[at];
+    for (size_t u = i ? t + c->mix_kernel - 1 : t; u < t + c->mix_kernel; u++) {
+        for (size_t at = 0; at < s->channels; at++) {
+            const float *z = s->input + u * s->ld + at;
+            float *taps = s->taps.x + at % dim * c->mix_kernel, y = w->bias[at];
             for (size_t k = 0; k < c->kernel; k++)
-                taps[j] += w->taps[at * c->kernel + k] * z[k * s->ld];
+                y += w->taps[at * c->kernel + k] * z[k * s->ld];
+            for (size_t j = 0; j < c->mix_kernel; j++)
+                if (u >= job->first + j && u - j < job->n)
+                    taps[(at / dim * job->n + u - j) * s->taps.ld + j] = y;
         }
     }
     memcpy(ws->v + t * ws->ld_kv + half, s->input + (s->n_before + t - 1) * s->ld + s->channels,

@@ -36,7 +36,6 @@ struct sp_compressed_scratch {
     size_t ld_parts;
     float *entries; /* [threads][ld_entries] an entry, cosines and sines */
     size_t ld_entries;
-    struct sp_kv gathered; /* keys and values of one row */
 };
 
 /* The caches of a layer: keys of the window, keys of the index, entries, and what the compressors
@@ -77,8 +76,7 @@ enum sp_status sp_compressed_attention_open(struct sp_workspace *ws, enum sp_cac
     const struct sp_layer_config *l = config->layers;
     struct sp_kv_shape shape = {1, l->head_dim, l->head_dim};
     size_t rows = ws->max_rows, n = most_keys(config, ws->n_positions);
-    size_t width = 2 * (size_t)(dim_of(config, l, 0) > dim_of(config, l, 1) ? dim_of(config, l, 0)
-                                                                            : dim_of(config, l, 1));
+    size_t a = dim_of(config, l, 0), b = dim_of(config, l, 1), width = 2 * (a > b ? a : b);
     struct sp_arena *m = &ws->memory;
     struct sp_compressed_scratch *s;
     enum sp_status st;
@@ -99,13 +97,8 @@ enum sp_status sp_compressed_attention_open(struct sp_workspace *ws, enum sp_cac
         s->gate[k] = sp_arena_rows(m, rows, s->ld_parts);
     }
     s->entries = sp_arena_rows(m, sp_pool_n_threads(ws->backend->pool), s->ld_entries);
-    st = sp_kv_init(&s->gathered, cache_type, shape, n, 0, 0, err);
-    return st ? st : sp_kv_grow(&s->gathered, n, err);
-}
-
-void sp_compressed_attention_close(struct sp_workspace *ws)
-{
-    if (ws->compressed) sp_kv_release(&ws->compressed->gathered);
+    st = sp_kv_init(&ws->gathered, cache_type, shape, n, 0, 0, err);
+    return st ? st : sp_kv_grow(&ws->gathered, n, err);
 }
 
 static struct sp_kv *cache_of(const struct sp_decoder *d, unsigned layer, unsigned part)
@@ -292,82 +285,53 @@ static void store(struct compressed_job *job, size_t first)
 
 /* ---- attention ---- */
 
-struct gather_job {
-    const struct compressed_job *job;
-    const uint32_t *chosen;     /* [n_entries], or NULL: the first ones */
-    size_t n_entries, first, n; /* first: token of the window */
-};
-
-static void gather_block(void *context, size_t block, unsigned worker)
-{
-    const struct gather_job *g = context;
-    struct sp_kv *to = &g->job->ws->compressed->gathered;
-
-    (void)worker;
-    for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < g->n; i++)
-        if (i < g->n_entries)
-            sp_kv_copy(to, i, g->job->caches[ENTRIES], g->chosen ? g->chosen[i] : i, 0);
-        else
-            sp_kv_copy(to, i, g->job->caches[WINDOW], g->first + i - g->n_entries, 0);
-}
-
 static void attend_row(const struct compressed_job *job, unsigned layer, size_t t)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer_config *l = job->layer->config;
     size_t pos = ws->positions[t], n_window = pos + 1 < l->window ? pos + 1 : l->window;
-    struct gather_job g = {.job = job, .first = pos + 1 - n_window};
+    struct sp_gathering g = {.to = &ws->gathered,
+                             .from = job->caches[ENTRIES],
+                             .rest = job->caches[WINDOW],
+                             .n_from = l->rate ? (pos + 1) / l->rate : 0,
+                             .first = pos + 1 - n_window};
 
-    g.n_entries = l->rate ? (pos + 1) / l->rate : 0;
-    if (l->overlaps && g.n_entries > ws->model->config.index.top_k) {
-        g.chosen = sp_key_index_rank(ws, job->caches[KEYS], t, g.n_entries);
-        g.n_entries = ws->model->config.index.top_k;
+    if (l->overlaps && g.n_from > ws->model->config.index.top_k) {
+        g.chosen = sp_key_index_rank(ws, job->caches[KEYS], t, g.n_from);
+        g.n_from = ws->model->config.index.top_k;
     }
-    g.n = g.n_entries + n_window;
-    sp_pool_run(ws->backend->pool, (g.n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &g);
-    sp_self_attention_row(ws, layer, t, &ws->compressed->gathered, g.n);
+    g.n = g.n_from + n_window;
+    sp_gather_keys(&g, ws->backend->pool);
+    sp_self_attention_row(ws, layer, t, &ws->gathered, g.n);
 }
 
-/* Rotates the values of row t back and sorts them by groups. */
-static void group_values(void *context, size_t t)
+/* Rotates the values of row t back. */
+static void rotate_back(void *context, size_t t)
 {
     const struct compressed_job *job = context;
-    struct sp_workspace *ws = job->ws;
-    struct sp_acts *grouped = &ws->compressed->grouped;
     const struct sp_layer_config *l = job->layer->config;
-    float *heads = ws->heads.x + t * ws->heads.ld;
+    float *heads = job->ws->heads.x + t * job->ws->heads.ld;
 
     for (size_t h = 0; h < l->n_heads; h++)
         rotate_row(job, t, heads + h * l->head_dim, l->head_dim, -1);
-    for (size_t g = 0; g < ws->model->config.compressed.n_groups; g++)
-        memcpy(grouped->x + (g * job->n + t) * grouped->ld, heads + g * grouped->cols,
-               grouped->cols * sizeof *heads);
-}
-
-static void join_groups(void *context, size_t t)
-{
-    const struct compressed_job *job = context;
-    const struct sp_compressed_config *c = &job->ws->model->config.compressed;
-    const struct sp_compressed_scratch *s = job->ws->compressed;
-
-    for (size_t g = 0; g < c->n_groups; g++)
-        memcpy(s->low.x + t * s->low.ld + g * c->out_rank,
-               s->of_groups + (g * job->n + t) * s->ld_of_groups, c->out_rank * sizeof(float));
 }
 
 static void project_out(struct compressed_job *job)
 {
     struct sp_workspace *ws = job->ws;
+    const struct sp_compressed_config *c = &ws->model->config.compressed;
     struct sp_compressed_scratch *s = ws->compressed;
-    size_t n = job->n, n_groups = ws->model->config.compressed.n_groups;
     const struct sp_product o_a = {
         .w = &job->layer->compressed.o_a, .y = s->of_groups, .ldy = s->ld_of_groups};
-    const struct sp_product o = {.w = &job->layer->o, .y = ws->y, .ldy = ws->ld_x};
+    size_t n = job->n, width = s->grouped.cols;
 
-    sp_backend_rows(ws->backend, n, group_values, job);
-    sp_backend_multiply_heads(ws->backend, &o_a, &s->grouped, s->groups, n_groups, n);
-    sp_backend_rows(ws->backend, n, join_groups, job);
-    sp_backend_multiply(ws->backend, &o, 1, &s->low, n);
+    sp_backend_rows(ws->backend, n, rotate_back, job);
+    sp_move_parts(ws, &(struct sp_parts){s->grouped.x, s->grouped.ld, ws->heads.x, ws->heads.ld,
+                                         width, width, c->n_groups, n, false});
+    sp_backend_multiply_heads(ws->backend, &o_a, &s->grouped, s->groups, c->n_groups, n);
+    sp_move_parts(ws, &(struct sp_parts){s->of_groups, s->ld_of_groups, s->low.x, s->low.ld,
+                                         c->out_rank, c->out_rank, c->n_groups, n, true});
+    sp_backend_product(ws->backend, ws->y, ws->ld_x, &job->layer->o, NULL, &s->low, n);
 }
 
 void sp_compressed_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)

@@ -111,21 +111,9 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
 static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_decoder_options *o = &d->options;
-    size_t max_batch = o->max_batch ? o->max_batch : 1;
-    /* Processes that compute together multiply the whole head, each a part of it. */
-    const struct sp_model *source = o->shortlist_of;
-    bool has_shortlist = source && source->head_bias == NULL && source->head_scales == NULL &&
-                         d->backend->remote == NULL;
-    struct sp_workspace_options workspace = {
-        .max_rows = o->max_rows,
-        .max_logit_rows = o->max_logit_rows * max_batch,
-        .n_positions = o->n_positions,
-        .cache_type = o->cache_type,
-        .shortlist_of = has_shortlist ? &source->head : NULL,
-    };
 
     if (o->workspace_of == NULL)
-        return sp_workspace_open(&d->workspace, d->model, d->backend, &workspace, err);
+        return sp_workspace_open(&d->workspace, d->model, d->backend, o, err);
     d->workspace = o->workspace_of->workspace;
     assert(d->workspace->model == d->model && d->workspace->max_rows >= o->max_rows &&
            d->workspace->max_logit_rows >= o->max_logit_rows &&
@@ -323,7 +311,8 @@ void sp_decoder_share(struct sp_decoder *d, struct sp_prompt_cache *cache, const
     struct sp_page_rows *rows = NULL;
     bool is_small = true; /* all rows are in small pages of memory anyway */
 
-    if (d->backend->remote || sp_new(&rows, 2 * d->n_caches, sizeof *rows, NULL)) return;
+    if (d->backend->remote || sp_page_use_is_settled(&d->shared[span], name)) return;
+    if (sp_new(&rows, 2 * d->n_caches, sizeof *rows, NULL)) return;
     for (unsigned i = 0; i < 2 * d->n_caches; i++) {
         const struct sp_kv *kv = &d->caches[i / 2];
         if (kv->keys == NULL || kv->is_window || kv->stride > 1) continue;

@@ -84,8 +84,8 @@ enum sp_status sp_key_index_open(struct sp_workspace *ws, enum sp_cache_type cac
     s->scores = sp_arena_rows(m, s->n_choices, s->ld_scores);
     s->chosen = sp_arena_new(m, rows * s->n_choices * s->n_chosen, sizeof *s->chosen);
     if (config->compressed.q_rank) return SP_OK; /* which gathers keys itself */
-    if ((st = sp_kv_init(&s->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
-    return sp_kv_grow(&s->gathered, s->n_chosen, err);
+    if ((st = sp_kv_init(&ws->gathered, cache_type, shape, s->n_chosen, 0, 0, err))) return st;
+    return sp_kv_grow(&ws->gathered, s->n_chosen, err);
 }
 
 /* ---- queries and keys ---- */
@@ -385,25 +385,26 @@ const uint32_t *sp_key_index_rank(struct sp_workspace *ws, const struct sp_kv *c
 
 /* ---- the chosen keys ---- */
 
-struct gather_job {
-    const struct sp_kv *from;
-    struct sp_key_index_scratch *s;
-    const uint32_t *chosen; /* [n_choices][n_chosen] */
-    size_t n;
-};
-
 /* Copies a block of keys and values. */
 static void gather_block(void *context, size_t block, unsigned worker)
 {
-    const struct gather_job *job = context;
+    const struct sp_gathering *g = context;
 
     (void)worker;
-    for (size_t h = 0; h < job->from->n_heads; h++) {
-        size_t choice = h * job->s->n_choices / job->from->n_heads;
-        const uint32_t *chosen = job->chosen + choice * job->s->n_chosen;
-        for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < job->n; i++)
-            sp_kv_copy(&job->s->gathered, i, job->from, chosen[i], h);
+    for (size_t h = 0; h < g->to->n_heads; h++) {
+        const uint32_t *chosen = g->chosen;
+        if (chosen) chosen += h * g->n_choices / g->to->n_heads * g->ld;
+        for (size_t i = block * SP_KV_BLOCK; i < (block + 1) * SP_KV_BLOCK && i < g->n; i++)
+            if (i < g->n_from)
+                sp_kv_copy(g->to, i, g->from, chosen ? chosen[i] : i, h);
+            else
+                sp_kv_copy(g->to, i, g->rest, g->first + i - g->n_from, h);
     }
+}
+
+void sp_gather_keys(struct sp_gathering *g, struct sp_pool *pool)
+{
+    sp_pool_run(pool, (g->n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, g);
 }
 
 size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t)
@@ -413,10 +414,16 @@ size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size
     size_t tail = c->pool ? (ws->positions[t] + 1) % c->pool : 0;
     size_t missing = c->block ? c->block - 1 - ws->positions[t] % c->block : 0;
     size_t n = c->top_k + tail - missing;
-    struct gather_job job = {kv, s, s->chosen + t * s->n_choices * s->n_chosen, n};
+    struct sp_gathering g = {.to = &ws->gathered,
+                             .from = kv,
+                             .chosen = s->chosen + t * s->n_choices * s->n_chosen,
+                             .n_choices = s->n_choices,
+                             .ld = s->n_chosen,
+                             .n_from = n,
+                             .n = n};
 
-    s->gathered.head_dim = kv->head_dim; /* in memory for the largest */
-    s->gathered.key_block_size = kv->key_block_size;
-    sp_pool_run(ws->backend->pool, (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK, gather_block, &job);
+    ws->gathered.head_dim = kv->head_dim; /* in memory for the largest */
+    ws->gathered.key_block_size = kv->key_block_size;
+    sp_gather_keys(&g, ws->backend->pool);
     return n;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/backend/kv.h"
 
+struct sp_pool;
 struct sp_acts;      /* quantize/kernels.h */
 struct sp_decoder;   /* runtime/model/decoder_internal.h */
 struct sp_workspace; /* runtime/model/workspace.h */
@@ -18,9 +19,8 @@ struct sp_key_index_scratch {
     size_t n_choices;   /* of a row: one, or one for each head of the index (blocks) */
     float *scores;      /* [n_choices][ld_scores] of one row, in whole spans */
     size_t ld_scores;
-    size_t n_chosen;       /* the most keys that a row attends to without a choice, or by one */
-    uint32_t *chosen;      /* [max_rows][n_choices][n_chosen] ascending, of rows that see more */
-    struct sp_kv gathered; /* [n_chosen] keys and values of one row */
+    size_t n_chosen;  /* the most keys that a row attends to without a choice, or by one */
+    uint32_t *chosen; /* [max_rows][n_choices][n_chosen] ascending, of rows that see more */
 };
 
 /* The type of caches whose numbers are read one by one, or choose keys: they are never coded, which
@@ -64,8 +64,20 @@ void sp_key_index_choose(struct sp_workspace *ws, unsigned layer, struct sp_acts
 const uint32_t *sp_key_index_rank(struct sp_workspace *ws, const struct sp_kv *cache, size_t t,
                                   size_t n);
 
+/* Keys and values that are copied to positions 0..n-1 of a cache: n_from positions of one cache,
+ * and behind them those from `first` on of another. */
+struct sp_gathering {
+    struct sp_kv *to;
+    const struct sp_kv *from, *rest; /* rest: unused if n is n_from */
+    const uint32_t *chosen; /* [n_choices][ld] positions in `from`, one list for all heads or one
+                               for as many heads each; NULL: the first ones */
+    size_t n_choices, ld;
+    size_t n_from, first, n;
+};
+void sp_gather_keys(struct sp_gathering *gathering, struct sp_pool *pool);
+
 /* Copies the keys and values that were chosen for row t of the pass from `kv`, to the first
- * positions of ws->key_index->gathered; returns their number. */
+ * positions of ws->gathered; returns their number. */
 size_t sp_key_index_gather(struct sp_workspace *ws, const struct sp_kv *kv, size_t t);
 
 #endif

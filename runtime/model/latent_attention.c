@@ -152,15 +152,20 @@ static const float *query_at(const struct latent_job *job, size_t h, size_t t)
     return job->ws->q + t * job->ws->ld_q + h * dim;
 }
 
-static void gather_nope(void *context, size_t t)
+static void move_row(void *context, size_t t)
 {
-    const struct latent_job *job = context;
-    struct sp_acts *nope = &job->ws->latent_attention->nope;
+    const struct sp_parts *m = context;
 
-    for (size_t h = 0; h < job->n_heads; h++) {
-        memcpy(nope->x + (h * job->n + t) * nope->ld, query_at(job, h, t),
-               job->c->nope_dim * sizeof(float));
+    for (size_t i = 0; i < m->n_parts; i++) {
+        float *part = m->parts + (i * m->n + t) * m->ld_parts;
+        float *in_row = m->rows + t * m->ld_rows + i * m->step;
+        memcpy(m->back ? in_row : part, m->back ? part : in_row, m->width * sizeof *part);
     }
+}
+
+void sp_move_parts(const struct sp_workspace *ws, struct sp_parts *parts)
+{
+    sp_backend_rows(ws->backend, parts->n, move_row, parts);
 }
 
 /* Appends the rotated dims of each query to its dims in the latent's space, and scales it. */
@@ -234,28 +239,7 @@ static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *
     attend(job, kv, first, n);
     for (; n < seq->n; n++) {
         ws->ranges[0] = (struct sp_key_range){0, sp_key_index_gather(ws, kv, first + n)};
-        attend(job, &ws->key_index->gathered, first + n, 1);
-    }
-}
-
-/* Copies the values of row t's heads into one row, head after head, and gates them. */
-static void gather_values(void *context, size_t t)
-{
-    const struct latent_job *job = context;
-    const struct sp_latent_attention_scratch *s = job->ws->latent_attention;
-    float *row = job->ws->heads.x + t * job->ws->heads.ld;
-    size_t dim = job->c->value_dim;
-
-    for (size_t h = 0; h < job->n_heads; h++) {
-        memcpy(row + h * dim, s->values + (h * job->n + t) * s->ld_values, dim * sizeof *row);
-        if (job->layer->config->head_gate) {
-            float gate = sp_sigmoidf(job->ws->gate[t * job->ws->ld_q + h]);
-            job->ws->backend->vector->scale(row + h * dim, gate, dim);
-        }
-    }
-    if (job->c->gated || job->layer->config->output_gate) {
-        job->ws->backend->vector->sigmoid_mul(row, job->ws->gate + t * job->ws->ld_q,
-                                              job->n_heads * dim);
+        attend(job, &ws->gathered, first + n, 1);
     }
 }
 
@@ -274,13 +258,17 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     project(&job);
     if (l->latent.kv_a.rows) store(&job);
     if (l->index.k.rows) sp_key_index_choose(ws, layer, &s->q_latent, n);
-    sp_backend_rows(ws->backend, n, gather_nope, &job);
+    sp_move_parts(ws, &(struct sp_parts){s->nope.x, s->nope.ld, ws->q, ws->ld_q,
+                                         (size_t)job.c->nope_dim + job.c->rope_dim, job.c->nope_dim,
+                                         job.n_heads, n, false});
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
     sp_backend_rows(ws->backend, n, append_rope, &job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
         attend_seq(&job, &ws->seqs[i], first);
     multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->attended);
-    sp_backend_rows(ws->backend, n, gather_values, &job);
+    sp_move_parts(ws, &(struct sp_parts){s->values, s->ld_values, ws->heads.x, ws->heads.ld,
+                                         job.c->value_dim, job.c->value_dim, job.n_heads, n, true});
     ws->heads.cols = l->o.cols;
+    if (job.c->gated || l->output_gate.rows) sp_output_gate_run(ws, l->config, job.c->value_dim, n);
     sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->o, l->o_bias, &ws->heads, n);
 }

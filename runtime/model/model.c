@@ -8,7 +8,6 @@
 #include "quantize/types/float_cast.h"
 #include "runtime/model/rope.h"
 #include "runtime/vector/fmath.h"
-#include "runtime/vector/rng.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,38 +64,6 @@ static void bind_per_layer(struct sp_binder *b, struct sp_layer *l, unsigned i)
     l->per_layer_post = sp_bind_norm(b, "@post_per_layer_input_norm.weight", i);
 }
 
-/* The x below which a part p of the normal distribution is, by bisection of its series. */
-static double normal_quantile(double p)
-{
-    double low = -8, high = 8;
-
-    for (int i = 0; i < 60; i++) {
-        double x = (low + high) / 2, term = x, sum = x;
-        for (int k = 3; k < 300; k += 2)
-            sum += term *= x * x / k;
-        if (0.5 + sum * sp_exp(-x * x / 2) * 0.398942280401432678 < p)
-            low = x;
-        else
-            high = x;
-    }
-    return low;
-}
-
-static void bind_altup(struct sp_binder *b, struct sp_layer *l, unsigned i)
-{
-    struct sp_altup_weights *w = &l->altup;
-
-    sp_bind_matrix(b, &w->router, "@altup.modality_router.weight", i);
-    sp_bind_matrix(b, &w->left, "@laurel.linear_left.weight", i);
-    sp_bind_matrix(b, &w->right, "@laurel.linear_right.weight", i);
-    w->router_norm = sp_bind_norm(b, "@altup.router_norm.weight", i);
-    w->laurel_norm = sp_bind_norm(b, "@laurel.post_laurel_norm.weight", i);
-    w->output_scale = sp_bind_bias(b, "@altup.correct_output_scale", i);
-    w->predict = sp_bind_bias(b, "@altup.prediction_coefs.weight", i);
-    w->correct = sp_bind_bias(b, "@altup.correction_coefs.weight", i);
-    if (l->config->sparsity > 0) w->cutoff = (float)normal_quantile(l->config->sparsity);
-}
-
 static void bind_hyper(struct sp_binder *b, struct sp_hyper_weights *w, const char *streams,
                        const char *name, unsigned i)
 {
@@ -110,26 +77,6 @@ static void bind_hyper(struct sp_binder *b, struct sp_hyper_weights *w, const ch
     sp_bind_matrix(b, &w->gate.up, sp_join_name(streams, "input_mix_weight_up.weight").text, i);
     w->norm = sp_bind_scaled(b, sp_join_name(streams, "hc_norm.weight").text, i,
                              k * b->model->config.n_hidden, 1.0 / (double)k);
-}
-
-static void bind_ngrams(struct sp_binder *b, struct sp_ngram_weights *w, unsigned i)
-{
-    const struct sp_config *c = &b->model->config;
-    unsigned table = c->layers[i].ngrams;
-    uint64_t half = (UINT64_MAX >> 1) / c->n_vocab / 2;
-
-    if (table == 0) return;
-    sp_bind_matrix(b, &w->table, "@ple.table.weight", i);
-    sp_bind_matrix(b, &w->key, "@ple.key_proj.weight", i);
-    sp_bind_matrix(b, &w->value, "@ple.value_proj.weight", i);
-    w->key_norm = sp_bind_norm(b, "@ple.norm_key.weight", i);
-    w->query_norm = sp_bind_norm(b, "@ple.norm_query.weight", i);
-    w->conv_norm = sp_bind_norm(b, "@ple.norm_conv.weight", i);
-    w->taps = sp_bind_taps(b, "@ple.conv1d.weight", i, (size_t)c->hyper.n_streams * c->n_hidden,
-                           c->ngrams.kernel);
-    (void)sp_ngram_rows(w->rows, &c->ngrams, table);
-    for (unsigned k = 0; k < c->ngrams.longest; k++)
-        w->factors[k] = 2 * (sp_rng_bits(c->ngrams.seed + 10007 * (table - 1), k + 1) % half) + 1;
 }
 
 static void bind_streams(struct sp_binder *b, struct sp_model *m)
@@ -342,10 +289,10 @@ static void bind_layer(struct sp_binder *b, struct sp_layer *l, unsigned i)
     bind_ffn(b, l, i);
     set_limits(&b->model->config, l);
     bind_per_layer(b, l, i);
-    if (b->model->config.n_streams) bind_altup(b, l, i);
+    if (b->model->config.n_streams) sp_bind_altup(b, l, i);
     bind_hyper(b, &l->hyper[0], "@attention_streams.", "@attention_streams.hc_", i);
     bind_hyper(b, &l->hyper[1], "@mlp_streams.", "@mlp_streams.hc_", i);
-    bind_ngrams(b, &l->ngrams, i);
+    sp_bind_ngrams(b, &l->ngrams, i);
     bind_convolutions(b, l, i);
     bind_affine(b, &l->affine[0][0], "@post_attention_residual_scale.hidden_states", i);
     bind_affine(b, &l->affine[0][1], "@post_attention_residual_scale.residual", i);

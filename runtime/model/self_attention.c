@@ -129,38 +129,34 @@ void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_
 
 struct gate_job {
     struct sp_workspace *ws;
-    const struct sp_layer *layer;
+    const struct sp_layer_config *l;
+    size_t dim; /* of the output of a head */
 };
 
-/* Multiplies the attention output by the sigmoid of its gate (Qwen3.5), or its softplus. */
+/* Multiplies the attention output by the sigmoid of its gate (Qwen3.5), or its softplus; or each
+ * head by its own (LFM3). */
 static void gate_row(void *context, size_t t)
 {
     const struct gate_job *job = context;
-    struct sp_workspace *ws = job->ws;
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const float *gate = ws->gate + t * ws->ld_q;
+    float *row = ws->heads.x + t * ws->heads.ld;
+    bool softplus = ws->model->config.gate_softplus;
 
-    if (ws->model->config.gate_softplus) {
-        for (size_t i = 0; i < ws->heads.cols; i++)
-            ws->heads.x[t * ws->heads.ld + i] *= sp_softplusf(ws->gate[t * ws->ld_q + i]);
-        return;
-    }
-    ws->backend->vector->sigmoid_mul(ws->heads.x + t * ws->heads.ld, ws->gate + t * ws->ld_q,
-                                     ws->heads.cols);
+    for (size_t h = 0; job->l->head_gate && h < job->l->n_heads; h++)
+        vector->scale(row + h * job->dim, softplus ? sp_softplusf(gate[h]) : sp_sigmoidf(gate[h]),
+                      job->dim);
+    if (job->l->head_gate) return;
+    for (size_t i = 0; softplus && i < ws->heads.cols; i++)
+        row[i] *= sp_softplusf(gate[i]);
+    if (!softplus) vector->sigmoid_mul(row, gate, ws->heads.cols);
 }
 
-/* The same with one gate per head (LFM3). */
-static void gate_heads(void *context, size_t t)
+void sp_output_gate_run(struct sp_workspace *ws, const struct sp_layer_config *l, size_t dim,
+                        size_t n)
 {
-    const struct gate_job *job = context;
-    const struct sp_workspace *ws = job->ws;
-    const struct sp_layer_config *l = job->layer->config;
-    const float *gate = ws->gate + t * ws->ld_q;
-    float *head = ws->heads.x + t * ws->heads.ld;
-
-    for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim) {
-        float factor =
-            ws->model->config.gate_softplus ? sp_softplusf(gate[h]) : sp_sigmoidf(gate[h]);
-        ws->backend->vector->scale(head, factor, l->head_dim);
-    }
+    sp_backend_rows(ws->backend, n, gate_row, &(struct gate_job){ws, l, dim});
 }
 
 /* True if k and v of a layer read inputs of their own. */
@@ -234,7 +230,7 @@ static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_
     for (size_t i = 0; i < ws->n_seqs; i++)
         for (size_t end = t + ws->seqs[i].n; t < end; t++)
             if (ws->positions[t] >= most)
-                sp_self_attention_row(ws, layer, t, &ws->key_index->gathered,
+                sp_self_attention_row(ws, layer, t, &ws->gathered,
                                       sp_key_index_gather(ws, job->seqs[i].kv, t));
 }
 
@@ -280,7 +276,6 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     const struct sp_layer *l = &ws->model->layers[layer];
     struct sp_product products[SP_MAX_PRODUCTS];
     struct sp_attention_job job = job_of(ws, layer, n);
-    struct gate_job gate = {ws, l};
 
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
         sp_self_attention_find_ranges(ws->ranges + first, l->config, &ws->seqs[i]);
@@ -292,8 +287,7 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     if (l->output_gate.rows || ws->model->config.inner_norms || l->index.k.rows)
         ws->heads.coded = false;
     attend(ws, layer, n, &job);
-    if (l->output_gate.rows)
-        sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &gate);
+    if (l->output_gate.rows) sp_output_gate_run(ws, l->config, l->config->head_dim, n);
     sp_inner_norm_run(ws, &ws->heads, l->o_norm, l->o.cols, n);
     sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->o, l->o_bias, &ws->heads, n);
     ws->heads.coded = false;

@@ -20,6 +20,21 @@ void sp_self_attention_row(struct sp_workspace *ws, unsigned layer, size_t t,
 void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
                                    const struct sp_batch_seq *seq);
 
+/* Parts of rows that matrices of their own multiply: of part i of row t the copy is row i n + t of
+ * `parts`, so that a matrix finds its rows together. */
+struct sp_parts {
+    float *parts; /* [n_parts * n][ld_parts] */
+    size_t ld_parts;
+    float *rows; /* [n][ld_rows], parts `step` apart */
+    size_t ld_rows, step, width, n_parts, n;
+    bool back; /* copies the parts to the rows */
+};
+void sp_move_parts(const struct sp_workspace *ws, struct sp_parts *parts);
+
+/* Gates the heads of ws->heads, of `dim` numbers each, by ws->gate. */
+void sp_output_gate_run(struct sp_workspace *ws, const struct sp_layer_config *l, size_t dim,
+                        size_t n);
+
 /* Multi-head latent attention (MLA). */
 void sp_latent_attention_open(struct sp_workspace *ws);
 void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
@@ -28,7 +43,6 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
 SP_MUST_CHECK enum sp_status sp_compressed_attention_open(struct sp_workspace *ws,
                                                           enum sp_cache_type cache_type,
                                                           struct sp_err *err);
-void sp_compressed_attention_close(struct sp_workspace *ws);
 /* Caches of a decoder, in units of its layers. */
 enum { SP_COMPRESSED_CACHES = 5 };
 /* Opens the caches of a layer but for those of the window and of the index. */

@@ -1,9 +1,7 @@
 #include "runtime/model/workspace.h"
 
-#include "format/base/mem.h"
 #include "runtime/backend/logits.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const double forget = 1 - 1.0 / 24; /* weight that the counts of tokens keep */
@@ -17,7 +15,6 @@ struct sp_vocab_shortlist {
     struct sp_matrix recent;              /* copies of panels */
     const uint8_t *head;                  /* the head's panels */
     uint8_t *copies;                      /* [SP_SHORTLIST_RECENT][panel_size], in a sparse store */
-    void *memory;                         /* that holds the copies */
     uint32_t panels[SP_SHORTLIST_RECENT]; /* of the head, in the order of the copies */
     size_t next;                          /* copy that makes way for the next panel */
     bool *listed;                         /* [panels of the head] */
@@ -25,15 +22,14 @@ struct sp_vocab_shortlist {
     double n_tokens, n_new; /* tokens of the text, and those not listed before; both decay */
 };
 
-enum sp_status sp_vocab_shortlist_open(struct sp_vocab_shortlist **out,
-                                       const struct sp_matrix *head, struct sp_err *err)
+struct sp_vocab_shortlist *sp_vocab_shortlist_new(struct sp_arena *memory,
+                                                  const struct sp_matrix *head)
 {
-    struct sp_vocab_shortlist *list = NULL;
-    enum sp_status st;
+    struct sp_vocab_shortlist *list;
+    void *block = NULL;
 
-    *out = NULL;
-    if (head->rows < 2 * SP_SHORTLIST_FREQUENT) return SP_OK;
-    if ((st = sp_new(&list, 1, sizeof *list, err))) return st;
+    if (head->rows < 2 * SP_SHORTLIST_FREQUENT) return NULL;
+    if ((list = sp_arena_new(memory, 1, sizeof *list)) == NULL) return NULL;
     list->frequent = list->recent = *head;
     list->frequent.rows = SP_SHORTLIST_FREQUENT;
     list->frequent.n_panels = FREQUENT_PANELS;
@@ -42,25 +38,14 @@ enum sp_status sp_vocab_shortlist_open(struct sp_vocab_shortlist **out,
     list->n_panels = head->n_panels;
     list->n_rows = head->rows;
     list->n_tokens = first_tokens;
-    if ((st = sp_new(&list->listed, head->n_panels, sizeof *list->listed, err)) ||
-        (st = sp_new_sparse(&list->copies, &list->memory, SP_SHORTLIST_RECENT, head->panel_size,
-                            err))) {
-        sp_vocab_shortlist_close(list);
-        return st;
-    }
+    list->listed = sp_arena_new(memory, head->n_panels, sizeof *list->listed);
+    if (sp_new_sparse(&list->copies, &block, SP_SHORTLIST_RECENT, head->panel_size, NULL))
+        block = NULL;
+    sp_arena_keep(memory, block, SP_SHORTLIST_RECENT, head->panel_size);
     list->recent.panels = list->copies;
-    for (size_t p = 0; p < FREQUENT_PANELS; p++)
+    for (size_t p = 0; list->listed && p < FREQUENT_PANELS; p++)
         list->listed[p] = true;
-    *out = list;
-    return SP_OK;
-}
-
-void sp_vocab_shortlist_close(struct sp_vocab_shortlist *list)
-{
-    if (list == NULL) return;
-    free(list->listed);
-    free(list->memory);
-    free(list);
+    return list;
 }
 
 static void add_panel(struct sp_vocab_shortlist *list, uint32_t panel)

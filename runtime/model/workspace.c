@@ -123,9 +123,13 @@ static void open_special_rows(struct sp_workspace *ws, const struct needs *w)
         ws->ones[i] = 1;
 }
 
-static enum sp_status open_all(struct sp_workspace *ws, enum sp_cache_type cache_type,
+static enum sp_status open_all(struct sp_workspace *ws, const struct sp_decoder_options *o,
                                struct sp_err *err)
 {
+    /* Processes that compute together multiply the whole head, each a part of it. */
+    const struct sp_model *head = ws->backend->remote ? NULL : o->shortlist_of;
+    struct sp_arena *m = &ws->memory;
+    size_t lora_rank = ws->model->max_lora_rank;
     const struct needs w = find_needs(ws);
     enum sp_status st;
 
@@ -145,27 +149,28 @@ static enum sp_status open_all(struct sp_workspace *ws, enum sp_cache_type cache
     sp_ngrams_open(ws);
     sp_block_conv_open(ws);
     if ((st = open_logits(ws, err))) return st;
-    if ((st = sp_key_index_open(ws, cache_type, err))) return st;
-    if ((st = sp_compressed_attention_open(ws, cache_type, err))) return st;
-    if ((st = sp_arena_check(&ws->memory, err)) || ws->most_heads == 0) return st;
-    return sp_attention_scratch_new(&ws->attention, sp_pool_n_threads(ws->backend->pool),
-                                    ws->most_heads, w.head_dim, ws->max_rows, ws->n_positions, err);
+    if ((st = sp_key_index_open(ws, o->cache_type, err))) return st;
+    if ((st = sp_compressed_attention_open(ws, o->cache_type, err))) return st;
+    if (ws->most_heads)
+        ws->attention =
+            sp_attention_scratch_new(m, sp_pool_n_threads(ws->backend->pool), ws->most_heads,
+                                     w.head_dim, ws->max_rows, ws->n_positions);
+    if (lora_rank) ws->lora = sp_lora_rows_new(m, ws->max_rows, lora_rank);
+    if (head && head->head_bias == NULL && head->head_scales == NULL)
+        ws->shortlist = sp_vocab_shortlist_new(m, &head->head);
+    return sp_arena_check(m, err);
 }
 
 static void close_workspace(struct sp_workspace *ws)
 {
-    sp_attention_scratch_free(ws->attention);
-    sp_vocab_shortlist_close(ws->shortlist);
-    if (ws->key_index) sp_kv_release(&ws->key_index->gathered);
-    sp_compressed_attention_close(ws);
-    sp_lora_rows_free(ws->lora);
+    sp_kv_release(&ws->gathered);
     sp_arena_release(&ws->memory);
     free(ws);
 }
 
 enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_model *model,
                                  const struct sp_backend *backend,
-                                 const struct sp_workspace_options *options, struct sp_err *err)
+                                 const struct sp_decoder_options *options, struct sp_err *err)
 {
     struct sp_workspace *ws = NULL;
     enum sp_status st;
@@ -175,13 +180,9 @@ enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_mode
     ws->backend = backend;
     ws->n_users = 1;
     ws->max_rows = options->max_rows;
-    ws->max_logit_rows = options->max_logit_rows;
+    ws->max_logit_rows = options->max_logit_rows * (options->max_batch ? options->max_batch : 1);
     ws->n_positions = options->n_positions;
-    if ((st = open_all(ws, options->cache_type, err)) ||
-        (model->max_lora_rank &&
-         (st = sp_lora_rows_new(&ws->lora, ws->max_rows, model->max_lora_rank, err))) ||
-        (options->shortlist_of &&
-         (st = sp_vocab_shortlist_open(&ws->shortlist, options->shortlist_of, err)))) {
+    if ((st = open_all(ws, options, err))) {
         close_workspace(ws);
         return st;
     }

@@ -32,12 +32,10 @@ enum {
 
 struct sp_vocab_shortlist; /* opaque */
 
-/* Opens a shortlist of the rows of `head`, which is borrowed. *out is NULL, with SP_OK, if `head`
- * has fewer than twice as many rows as there are frequent tokens. SP_E_NOMEM. */
-SP_MUST_CHECK enum sp_status sp_vocab_shortlist_open(struct sp_vocab_shortlist **out,
-                                                     const struct sp_matrix *head,
-                                                     struct sp_err *err);
-void sp_vocab_shortlist_close(struct sp_vocab_shortlist *list); /* NULL is fine */
+/* A shortlist of the rows of `head`, which is borrowed, in memory of an arena. NULL if that has
+ * none, or if `head` has fewer than twice as many rows as there are frequent tokens. */
+struct sp_vocab_shortlist *sp_vocab_shortlist_new(struct sp_arena *memory,
+                                                  const struct sp_matrix *head);
 
 /* Learns the next tokens of a text. */
 void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, const uint32_t *ids, size_t n);
@@ -125,19 +123,15 @@ struct sp_workspace {
     struct sp_ngrams_scratch *ngrams;
     struct sp_per_layer_scratch *per_layer;
     struct sp_block_conv_scratch *block_conv;
+    struct sp_kv gathered; /* keys and values of one row that attends to chosen ones, or unused */
     struct sp_lora_rows *lora; /* NULL: sequences have no adapters */
 };
 
-struct sp_workspace_options {
-    size_t max_rows, max_logit_rows, n_positions;
-    enum sp_cache_type cache_type;
-    const struct sp_matrix *shortlist_of; /* see struct sp_decoder_options */
-};
-
+/* For max_batch decoders of these options. */
 SP_MUST_CHECK enum sp_status sp_workspace_open(struct sp_workspace **out,
                                                const struct sp_model *model,
                                                const struct sp_backend *backend,
-                                               const struct sp_workspace_options *options,
+                                               const struct sp_decoder_options *options,
                                                struct sp_err *err);
 /* Drops one reference; the last one frees the workspace. NULL is fine. */
 void sp_workspace_unref(struct sp_workspace *workspace);

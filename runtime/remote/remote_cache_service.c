@@ -23,6 +23,7 @@ struct sp_cache_service {
     struct sp_transport *transport;
     struct sp_job_reader *reader;     /* borrowed */
     struct cache *buckets[N_BUCKETS]; /* by number */
+    struct sp_arena memory;           /* of the next members */
     struct sp_attention_scratch *scratch;
     struct sp_attention_seq *seqs; /* [sizes.rows] of a message */
     struct sizes sizes;            /* of the scratch */
@@ -64,8 +65,7 @@ void sp_cache_service_close(struct sp_cache_service *s)
     for (size_t i = 0; i < N_BUCKETS; i++)
         while (s->buckets[i])
             remove_cache(&s->buckets[i]);
-    sp_attention_scratch_free(s->scratch);
-    free(s->seqs);
+    sp_arena_release(&s->memory);
     free(s);
 }
 
@@ -80,8 +80,9 @@ static struct sp_head_slice own_heads(const struct sp_cache_service *s, unsigned
 static enum sp_status grow_scratch(struct sp_cache_service *s, const struct sp_kv_options *o,
                                    struct sp_err *err)
 {
-    struct sp_attention_scratch *scratch = NULL;
-    struct sp_attention_seq *seqs = NULL;
+    struct sp_arena memory = {0};
+    struct sp_attention_scratch *scratch;
+    struct sp_attention_seq *seqs;
     struct sizes n = s->sizes;
     enum sp_status st;
 
@@ -90,14 +91,15 @@ static enum sp_status grow_scratch(struct sp_cache_service *s, const struct sp_k
     if (o->max_rows > n.rows) n.rows = o->max_rows;
     if (o->n_positions > n.positions) n.positions = o->n_positions;
     if (s->scratch && memcmp(&n, &s->sizes, sizeof n) == 0) return SP_OK;
-    if ((st = sp_new(&seqs, n.rows, sizeof *seqs, err))) return st;
-    if ((st = sp_attention_scratch_new(&scratch, sp_pool_n_threads(s->reader->backend->pool),
-                                       n.heads, n.head_dim, n.rows, n.positions, err))) {
-        free(seqs);
+    seqs = sp_arena_new(&memory, n.rows, sizeof *seqs);
+    scratch = sp_attention_scratch_new(&memory, sp_pool_n_threads(s->reader->backend->pool),
+                                       n.heads, n.head_dim, n.rows, n.positions);
+    if ((st = sp_arena_check(&memory, err))) {
+        sp_arena_release(&memory);
         return st;
     }
-    sp_attention_scratch_free(s->scratch);
-    free(s->seqs);
+    sp_arena_release(&s->memory);
+    s->memory = memory;
     s->scratch = scratch;
     s->seqs = seqs;
     s->sizes = n;

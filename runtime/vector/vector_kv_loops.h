@@ -296,21 +296,8 @@ static void weigh_f16(const struct sp_kv_rows *rows)
     do_tiles(WEIGHTED_SUMS, &a, WEIGH_QUERIES);
 }
 
-static const struct sp_vector_kv kv_f32 = {
-    .store_key = store_key_f32,
-    .store_value = store_value_f32,
-    .prepare = prepare_floats,
-    .scores = scores_f32,
-    .weigh = weigh_f32,
-};
-
-static const struct sp_vector_kv kv_f16 = {
-    .store_key = store_key_f16,
-    .store_value = store_value_f16,
-    .prepare = prepare_floats,
-    .scores = scores_f16,
-    .weigh = weigh_f16,
-};
+static const struct sp_vector_kv kv_f32 = SP_KV_TABLE(f32, f32, prepare_floats, NULL);
+static const struct sp_vector_kv kv_f16 = SP_KV_TABLE(f16, f16, prepare_floats, NULL);
 
 #endif
 

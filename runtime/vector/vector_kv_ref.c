@@ -196,13 +196,13 @@ static void store_value_q4(uint8_t *block, size_t lane, const float *v, size_t h
 
 /* ---- queries ---- */
 
-static void prepare_float(uint8_t *query, const float *q, size_t head_dim)
+static void prepare_floats(uint8_t *query, const float *q, size_t head_dim)
 {
     memcpy(query, q, head_dim * sizeof *q);
 }
 
 /* Prepares a query as [head_dim] codes, then a scale for each group. */
-static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
+static void prepare_codes(uint8_t *query, const float *q, size_t head_dim)
 {
     float rotated[SP_KV_GROUP];
     int8_t codes[SP_KV_GROUP];
@@ -369,44 +369,8 @@ static void weigh_q4(const struct sp_kv_rows *a)
     weigh_codes(a, SP_CACHE_Q4);
 }
 
-const struct sp_vector_kv sp_kv_f32_ref = {
-    .store_key = store_key_f32,
-    .store_value = store_value_f32,
-    .prepare = prepare_float,
-    .scores = scores_f32,
-    .weigh = weigh_f32,
-};
-
-const struct sp_vector_kv sp_kv_f16_ref = {
-    .store_key = store_key_f16,
-    .store_value = store_value_f16,
-    .prepare = prepare_float,
-    .scores = scores_f16,
-    .weigh = weigh_f16,
-};
-
-const struct sp_vector_kv sp_kv_q8_ref = {
-    .store_key = store_key_q8,
-    .store_value = store_value_q8,
-    .prepare = prepare_q8,
-    .scores = scores_q8,
-    .weigh = weigh_q8,
-};
-
-const struct sp_vector_kv sp_kv_q8_q4_ref = {
-    .store_key = store_key_q8,
-    .store_value = store_value_q4,
-    .prepare = prepare_q8,
-    .scores = scores_q8,
-    .weigh = weigh_q4,
-    .restore = sp_restore_q4,
-};
-
-const struct sp_vector_kv sp_kv_q4_ref = {
-    .store_key = store_key_q4,
-    .store_value = store_value_q4,
-    .prepare = prepare_q8,
-    .scores = scores_q4,
-    .weigh = weigh_q4,
-    .restore = sp_restore_q4,
-};
+const struct sp_vector_kv sp_kv_f32_ref = SP_KV_TABLE(f32, f32, prepare_floats, NULL);
+const struct sp_vector_kv sp_kv_f16_ref = SP_KV_TABLE(f16, f16, prepare_floats, NULL);
+const struct sp_vector_kv sp_kv_q8_ref = SP_KV_TABLE(q8, q8, prepare_codes, NULL);
+const struct sp_vector_kv sp_kv_q8_q4_ref = SP_KV_TABLE(q8, q4, prepare_codes, sp_restore_q4);
+const struct sp_vector_kv sp_kv_q4_ref = SP_KV_TABLE(q4, q4, prepare_codes, sp_restore_q4);

@@ -431,31 +431,9 @@ static void weigh_q4(const struct sp_kv_rows *rows)
     weigh_values(with_type(rows, SP_CACHE_Q4));
 }
 
-static const struct sp_vector_kv kv_q8 = {
-    .store_key = store_key_q8,
-    .store_value = store_value_q8,
-    .prepare = prepare_codes,
-    .scores = scores_q8,
-    .weigh = weigh_q8,
-};
-
-static const struct sp_vector_kv kv_q8_q4 = {
-    .store_key = store_key_q8,
-    .store_value = store_value_q4,
-    .prepare = prepare_codes,
-    .scores = scores_q8,
-    .weigh = weigh_q4,
-    .restore = sp_restore_q4,
-};
-
-static const struct sp_vector_kv kv_q4 = {
-    .store_key = store_key_q4,
-    .store_value = store_value_q4,
-    .prepare = prepare_codes,
-    .scores = scores_q4,
-    .weigh = weigh_q4,
-    .restore = sp_restore_q4,
-};
+static const struct sp_vector_kv kv_q8 = SP_KV_TABLE(q8, q8, prepare_codes, NULL);
+static const struct sp_vector_kv kv_q8_q4 = SP_KV_TABLE(q8, q4, prepare_codes, sp_restore_q4);
+static const struct sp_vector_kv kv_q4 = SP_KV_TABLE(q4, q4, prepare_codes, sp_restore_q4);
 
 #endif
 

@@ -40,6 +40,14 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 /* sp_vector_kv.restore of q4, whose values are rotated. All instruction sets use the same code. */
 void sp_restore_q4(float *out, size_t head_dim);
 
+/* The tables of caches likewise: the types of keys and values, the function that prepares queries
+ * for the keys, and the one that restores values. */
+#define SP_KV_TABLE(keys, values, prepare_fn, restore_fn)                                          \
+    {                                                                                              \
+        .store_key = store_key_##keys, .store_value = store_value_##values, .prepare = prepare_fn, \
+        .scores = scores_##keys, .weigh = weigh_##values, .restore = restore_fn                    \
+    }
+
 extern const struct sp_vector sp_vector_ref;
 extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref, sp_kv_q8_q4_ref,
     sp_kv_q4_ref;

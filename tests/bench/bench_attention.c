@@ -21,6 +21,7 @@ struct bench {
     enum sp_cache_type type;
     const struct sp_vector *vector;
     struct sp_pool *pool;
+    struct sp_arena memory; /* of the scratch */
     struct sp_attention_scratch *scratch;
     struct sp_kv *caches; /* [n_layers] */
     float *q, *out;       /* [MAX_ROWS][n_heads * head_dim] */
@@ -100,9 +101,9 @@ static void init(struct bench *b)
         for (size_t pos = 0; pos < b->context; pos++)
             put_rows(kv, b->vector, pos, 1, kv_row + pos, kv_row + pos, ld_kv);
     }
-    if (sp_attention_scratch_new(&b->scratch, sp_pool_n_threads(b->pool), b->n_heads, b->head_dim,
-                                 MAX_ROWS, b->context, &err))
-        die(&err);
+    b->scratch = sp_attention_scratch_new(&b->memory, sp_pool_n_threads(b->pool), b->n_heads,
+                                          b->head_dim, MAX_ROWS, b->context);
+    if (sp_arena_check(&b->memory, &err)) die(&err);
     free(kv_row);
 }
 
@@ -110,7 +111,7 @@ static void release(struct bench *b)
 {
     for (unsigned i = 0; i < b->n_layers; i++)
         sp_kv_release(&b->caches[i]);
-    sp_attention_scratch_free(b->scratch);
+    sp_arena_release(&b->memory);
     sp_pool_close(b->pool);
     free(b->caches);
     free(b->q);

@@ -320,7 +320,8 @@ TEST(attention)
         double *q64 = doubles(q, n * LD), *expected = allocate(n * LD, sizeof *expected);
         double bound = attend_by_blas(expected, q64, k64, v64, n, scale);
         struct sp_key_range *ranges = allocate(n, sizeof *ranges);
-        struct sp_attention_scratch *scratch = NULL;
+        struct sp_arena memory = {0};
+        struct sp_attention_scratch *scratch;
         struct sp_attention job = {.kv = &kv,
                                    .n_heads = HEADS,
                                    .scale = (float)scale,
@@ -332,7 +333,7 @@ TEST(attention)
                                    .ranges = ranges};
         for (size_t t = 0; t < n; t++)
             ranges[t] = (struct sp_key_range){0, POSITIONS - n + t + 1};
-        assert_ok(sp_attention_scratch_new(&scratch, 2, HEADS, DIM, n, POSITIONS, NULL));
+        scratch = sp_attention_scratch_new(&memory, 2, HEADS, DIM, n, POSITIONS);
         for (const struct sp_kernels *const *table = sp_kernels_all(); *table; table++) {
             if (!sp_kernels_supported(*table)) continue;
             sp_attend(&job, sp_vector_find((*table)->name), pool, scratch);
@@ -342,7 +343,7 @@ TEST(attention)
                 if (relative > largest) largest = relative;
             }
         }
-        sp_attention_scratch_free(scratch);
+        sp_arena_release(&memory);
     }
     print_message("largest error: %.2g of its bound\n", largest);
     sp_kv_release(&kv);

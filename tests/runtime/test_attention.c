@@ -120,16 +120,17 @@ static void close_sequence(struct sequence *s)
 static float *attend(const struct sequence *s, const struct sp_attention *job,
                      const struct sp_vector *vector, unsigned n_threads)
 {
-    struct sp_attention_scratch *scratch = NULL;
+    struct sp_arena memory = {0};
+    struct sp_attention_scratch *scratch;
     struct sp_attention run = *job;
     float *out = calloc(MAX_ROWS * s->ldq, sizeof *out);
 
     assert_non_null(out);
-    assert_ok(sp_attention_scratch_new(&scratch, n_threads, s->shape.n_heads, s->shape.head_dim,
-                                       MAX_ROWS, s->n, NULL));
+    scratch = sp_attention_scratch_new(&memory, n_threads, s->shape.n_heads, s->shape.head_dim,
+                                       MAX_ROWS, s->n);
     run.out = out;
     sp_attend(&run, vector, pools[n_threads], scratch);
-    sp_attention_scratch_free(scratch);
+    sp_arena_release(&memory);
     return keep(out);
 }
 
@@ -338,10 +339,11 @@ TEST(test_narrow_values_and_heads_apart)
             }
         }
         for (size_t j = 0; j < n_tables; j++) {
-            struct sp_attention_scratch *scratch = NULL;
+            struct sp_arena memory = {0};
+            struct sp_attention_scratch *scratch;
             struct sp_attention job = s.job;
             unsigned n_threads = 1 + (unsigned)j % MAX_THREADS;
-            assert_ok(sp_attention_scratch_new(&scratch, n_threads, HEADS, KEY, N_ROWS, N, NULL));
+            scratch = sp_attention_scratch_new(&memory, n_threads, HEADS, KEY, N_ROWS, N);
             job.q = parted;
             job.ldq = KEY;
             job.q_step = N_ROWS * KEY;
@@ -349,7 +351,7 @@ TEST(test_narrow_values_and_heads_apart)
             job.ld_out = VALUE;
             job.out_step = N_ROWS * VALUE;
             sp_attend(&job, tables[j], pools[n_threads], scratch);
-            sp_attention_scratch_free(scratch);
+            sp_arena_release(&memory);
             for (size_t i = 0; i < HEADS * N_ROWS; i++) {
                 assert_memory_equal(out + i * VALUE, want + i % N_ROWS * s.ldq + i / N_ROWS * KEY,
                                     VALUE * sizeof *out);

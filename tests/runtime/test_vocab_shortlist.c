@@ -12,8 +12,9 @@ struct fixture {
     float *weights; /* [ROWS], padded to panels: one column */
     struct sp_matrix head;
     struct sp_vocab_shortlist *list;
-    float *whole, *y; /* [N][LD] */
-    bool *listed;     /* [ROWS] expected */
+    float *whole, *y;       /* [N][LD] */
+    bool *listed;           /* [ROWS] expected */
+    struct sp_arena memory; /* of the list */
 };
 
 static void open_fixture(struct fixture *f)
@@ -38,13 +39,13 @@ static void open_fixture(struct fixture *f)
     f->head = (struct sp_matrix){SP_F32, ROWS, 1, n_panels, 64, (const uint8_t *)f->weights};
     product.y = f->whole;
     sp_backend_multiply(&f->backend, &product, 1, &f->acts, N);
-    assert_ok(sp_vocab_shortlist_open(&f->list, &f->head, why));
+    f->list = sp_vocab_shortlist_new(&f->memory, &f->head);
     assert_non_null(f->list);
 }
 
 static void close_fixture(struct fixture *f)
 {
-    sp_vocab_shortlist_close(f->list);
+    sp_arena_release(&f->memory);
     sp_acts_release(&f->acts);
     sp_backend_release(&f->backend);
     free(f->weights);
@@ -156,8 +157,8 @@ TEST(ids_without_a_row_are_ignored)
 TEST(small_heads_have_no_shortlist)
 {
     struct sp_matrix head = {SP_F32, 2 * SP_SHORTLIST_FREQUENT - 1, 1, 4096, 64, NULL};
-    struct sp_vocab_shortlist *list = NULL;
+    struct sp_arena memory = {0};
 
-    assert_int_equal(sp_vocab_shortlist_open(&list, &head, NULL), SP_OK);
-    assert_null(list);
+    assert_null(sp_vocab_shortlist_new(&memory, &head));
+    assert_ok(sp_arena_check(&memory, NULL));
 }
