@@ -12,8 +12,11 @@ struct area {
     size_t size;
 };
 
+/* The first failure is kept: from then on no area is made. */
 struct compiler {
     const struct sp_vocab *vocab;
+    struct sp_err *err;
+    enum sp_status st;
     struct area areas[SP_N_TOKMAP_AREAS];
     uint32_t numbers[SP_N_TOKMAP_NUMBERS];
     bool bytes; /* the model works on bytes */
@@ -21,13 +24,14 @@ struct compiler {
     struct sp_tokmap map; /* of the areas made so far: offsets, bytes, words */
 };
 
-static enum sp_status make_area(struct compiler *c, enum sp_tokmap_area which, size_t n,
-                                size_t size, struct sp_err *err)
+/* NULL: a failure, this or an earlier one. */
+static uint8_t *make_area(struct compiler *c, enum sp_tokmap_area which, size_t n, size_t size)
 {
-    enum sp_status st = sp_new(&c->areas[which].at, n, size, err);
+    struct area *area = &c->areas[which];
 
-    c->areas[which].size = n * size;
-    return st;
+    if (c->st || (c->st = sp_new(&area->at, n, size, c->err))) return NULL;
+    area->size = n * size;
+    return area->at;
 }
 
 /* ---- tokens -----------------------------------------------------------------------------------
@@ -50,18 +54,18 @@ static void choose_domain(struct compiler *c)
     if (c->bytes) c->splitter.n--;
 }
 
-static enum sp_status make_tokens(struct compiler *c, struct sp_err *err)
+static void make_tokens(struct compiler *c)
 {
     const struct sp_vocab *vocab = c->vocab;
     size_t total = 0, at = 0;
-    enum sp_status st;
 
     for (size_t i = 0; i < vocab->n_ids; i++)
         total += vocab->tokens[i].len;
-    if (total >= UINT32_MAX) return sp_fail(err, SP_E_UNSUPPORTED, "more than 4 GiB of tokens");
-    if ((st = make_area(c, SP_AREA_OFFSETS, vocab->n_ids + 1, 4, err))) return st;
-    if ((st = make_area(c, SP_AREA_FLAGS, vocab->n_ids, 1, err))) return st;
-    if ((st = make_area(c, SP_AREA_BYTES, total, 1, err))) return st;
+    if (total >= UINT32_MAX) c->st = sp_fail(c->err, SP_E_UNSUPPORTED, "more than 4 GiB of tokens");
+    c->map.offsets = make_area(c, SP_AREA_OFFSETS, vocab->n_ids + 1, 4);
+    make_area(c, SP_AREA_FLAGS, vocab->n_ids, 1);
+    c->map.bytes = make_area(c, SP_AREA_BYTES, total, 1);
+    if (c->st) return;
     for (size_t i = 0; i < vocab->n_ids; i++) {
         const struct sp_vocab_token *token = &vocab->tokens[i];
         char *out = (char *)c->areas[SP_AREA_BYTES].at + at;
@@ -79,10 +83,7 @@ static enum sp_status make_tokens(struct compiler *c, struct sp_err *err)
     }
     c->areas[SP_AREA_BYTES].size = at;
     c->map.n_ids = (uint32_t)vocab->n_ids;
-    c->map.offsets = c->areas[SP_AREA_OFFSETS].at;
-    c->map.bytes = c->areas[SP_AREA_BYTES].at;
     c->map.n_bytes = at;
-    return SP_OK;
 }
 
 /* The tokens that the model can produce: those of its own vocabulary, spelled as it sees text. */
@@ -93,21 +94,19 @@ static bool in_model(const struct compiler *c, size_t id)
     return flags & SP_TOKEN_MODEL && (!c->bytes || flags & SP_TOKEN_BYTES);
 }
 
-static enum sp_status too_many_probes(struct sp_err *err)
+static void fail_to_hash(struct compiler *c)
 {
-    return sp_fail(err, SP_E_INPUT, "the vocabulary cannot be hashed: too many entries collide");
+    c->st =
+        sp_fail(c->err, SP_E_INPUT, "the vocabulary cannot be hashed: too many entries collide");
 }
 
-static enum sp_status make_words(struct compiler *c, struct sp_err *err)
+static void make_words(struct compiler *c)
 {
     size_t n_slots = c->vocab->n_model * 2 + 1;
     uint32_t longest = 0;
-    uint8_t *words;
-    enum sp_status st;
+    uint8_t *words = make_area(c, SP_AREA_WORDS, n_slots, 8);
 
-    if ((st = make_area(c, SP_AREA_WORDS, n_slots, 8, err))) return st;
-    words = c->areas[SP_AREA_WORDS].at;
-    for (size_t id = 0; id < c->vocab->n_ids; id++) {
+    for (size_t id = 0; id < c->vocab->n_ids && !c->st; id++) {
         const char *bytes;
         size_t len;
         uint32_t probes = 0;
@@ -116,7 +115,7 @@ static enum sp_status make_words(struct compiler *c, struct sp_err *err)
         size_t slot = sp_hash_slot(hash, n_slots);
         for (; sp_get32(words + 8 * slot); slot = slot + 1 == n_slots ? 0 : slot + 1)
             probes++;
-        if (probes > SP_MAX_PROBES) return too_many_probes(err);
+        if (probes > SP_MAX_PROBES) fail_to_hash(c);
         sp_put32(words + 8 * slot, (uint32_t)id + 1);
         sp_put32(words + 8 * slot + 4, (uint32_t)hash);
         if (probes > longest) longest = probes;
@@ -125,7 +124,6 @@ static enum sp_status make_words(struct compiler *c, struct sp_err *err)
     c->map.numbers[SP_TOKMAP_WORD_PROBES] = longest;
     c->map.words = words;
     c->map.n_words = n_slots;
-    return SP_OK;
 }
 
 static uint32_t find_word(const struct compiler *c, const char *bytes, size_t len)
@@ -133,31 +131,29 @@ static uint32_t find_word(const struct compiler *c, const char *bytes, size_t le
     return sp_tokmap_find(&c->map, bytes, len, sp_word_hash(bytes, len));
 }
 
-/* Ids of single bytes; *all: there is one for every byte. */
-static enum sp_status make_byte_ids(struct compiler *c, bool *all, struct sp_err *err)
+/* Ids of single bytes; returns whether there is one for every byte. */
+static bool make_byte_ids(struct compiler *c)
 {
-    enum sp_status st;
+    uint8_t *ids = make_area(c, SP_AREA_BYTE_IDS, 256, 4);
+    bool all = true;
 
-    if ((st = make_area(c, SP_AREA_BYTE_IDS, 256, 4, err))) return st;
-    *all = true;
-    for (unsigned byte = 0; byte < 256; byte++) {
+    for (unsigned byte = 0; byte < 256 && !c->st; byte++) {
         static const char digits[] = "0123456789ABCDEF";
         const char fallback[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
         char plain = (char)byte;
         uint32_t id = c->bytes                  ? find_word(c, &plain, 1)
                       : c->vocab->byte_fallback ? find_word(c, fallback, sizeof fallback)
                                                 : SP_ID_NONE;
-        if (id == SP_ID_NONE) *all = false;
-        sp_put32(c->areas[SP_AREA_BYTE_IDS].at + 4 * byte, id);
+        if (id == SP_ID_NONE) all = false;
+        sp_put32(ids + 4 * byte, id);
     }
-    return SP_OK;
+    return all;
 }
 
 /* ---- merges -----------------------------------------------------------------------------------
  */
 
-static enum sp_status insert_merge(struct compiler *c, size_t n_slots, size_t rank,
-                                   struct sp_err *err)
+static void insert_merge(struct compiler *c, size_t n_slots, size_t rank)
 {
     const struct sp_vocab_merge *merge = &c->vocab->merges[rank];
     size_t slot = sp_hash_slot(sp_merge_hash(merge->left, merge->right), n_slots);
@@ -168,14 +164,16 @@ static enum sp_status insert_merge(struct compiler *c, size_t n_slots, size_t ra
         p = c->areas[SP_AREA_MERGES].at + 12 * slot;
         if (sp_get32(p + 8) == 0) break;
         if (sp_get32(p) == merge->left && sp_get32(p + 4) == merge->right) break; /* last wins */
-        if (probes == SP_MAX_PROBES) return too_many_probes(err);
+        if (probes == SP_MAX_PROBES) {
+            fail_to_hash(c);
+            return;
+        }
     }
     sp_put32(p, merge->left);
     sp_put32(p + 4, merge->right);
     sp_put32(p + 8, (uint32_t)rank + 1);
     sp_put32(c->areas[SP_AREA_MERGED].at + 4 * rank, merge->merged);
     if (probes > c->numbers[SP_TOKMAP_MERGE_PROBES]) c->numbers[SP_TOKMAP_MERGE_PROBES] = probes;
-    return SP_OK;
 }
 
 static bool is_byte_id(const struct compiler *c, uint32_t id)
@@ -187,12 +185,11 @@ static bool is_byte_id(const struct compiler *c, uint32_t id)
 
 /* Which bytes merges join; *cut is cleared when a merge takes part whose text is not its spelling.
  */
-static enum sp_status make_pairs(struct compiler *c, bool *cut, struct sp_err *err)
+static void make_pairs(struct compiler *c, bool *cut)
 {
-    enum sp_status st;
+    uint8_t *pairs = make_area(c, SP_AREA_PAIRS, 8192, 1);
 
-    if ((st = make_area(c, SP_AREA_PAIRS, 8192, 1, err))) return st;
-    for (size_t i = 0; i < c->vocab->n_merges; i++) {
+    for (size_t i = 0; i < c->vocab->n_merges && !c->st; i++) {
         const struct sp_vocab_merge *merge = &c->vocab->merges[i];
         const char *left, *right;
         size_t left_len, right_len;
@@ -202,29 +199,26 @@ static enum sp_status make_pairs(struct compiler *c, bool *cut, struct sp_err *e
             continue;
         }
         unsigned bit = (unsigned)(uint8_t)left[left_len - 1] << 8 | (uint8_t)right[0];
-        c->areas[SP_AREA_PAIRS].at[bit >> 3] |= (uint8_t)(1U << (bit & 7));
+        pairs[bit >> 3] |= (uint8_t)(1U << (bit & 7));
         /* Byte tokens are six characters long; only then is the slow look needed. */
         if (*cut && !c->bytes &&
             ((left_len == 6 && is_byte_id(c, merge->left)) ||
              (right_len == 6 && is_byte_id(c, merge->right))))
             *cut = false;
     }
-    return SP_OK;
 }
 
 /* A character that is not in the vocabulary scores 10 less than the worst token, as in
  * SentencePiece. */
-static enum sp_status make_scores(struct compiler *c, struct sp_err *err)
+static void make_scores(struct compiler *c)
 {
     const struct sp_vocab *vocab = c->vocab;
     double least = 0;
     uint8_t *out;
-    enum sp_status st;
 
-    if ((st = make_area(c, SP_AREA_MERGES, 1, 12, err))) return st;
-    if ((st = make_area(c, SP_AREA_PAIRS, 8192, 1, err))) return st;
-    if ((st = make_area(c, SP_AREA_MERGED, vocab->n_ids + 1, 8, err))) return st;
-    out = c->areas[SP_AREA_MERGED].at;
+    make_area(c, SP_AREA_MERGES, 1, 12);
+    make_area(c, SP_AREA_PAIRS, 8192, 1);
+    if ((out = make_area(c, SP_AREA_MERGED, vocab->n_ids + 1, 8)) == NULL) return;
     for (size_t id = 0; id < vocab->n_model; id++) {
         if (id == 0 || vocab->scores[id] < least) least = vocab->scores[id];
         sp_put_double(out + 8 * id, vocab->scores[id]);
@@ -232,94 +226,82 @@ static enum sp_status make_scores(struct compiler *c, struct sp_err *err)
             c->numbers[SP_TOKMAP_LONGEST] = vocab->tokens[id].len;
     }
     sp_put_double(out + 8 * vocab->n_ids, least - 10);
-    return SP_OK;
 }
 
-static enum sp_status make_merges(struct compiler *c, bool *cut, struct sp_err *err)
+static void make_merges(struct compiler *c, bool *cut)
 {
     size_t n = c->vocab->n_merges;
-    enum sp_status st;
 
-    if (n >= UINT32_MAX / 32)
-        return sp_fail(err, SP_E_UNSUPPORTED, "model.merges: %zu entries are not supported", n);
-    if ((st = make_area(c, SP_AREA_MERGES, 2 * n + 1, 12, err))) return st;
-    if ((st = make_area(c, SP_AREA_MERGED, n, 4, err))) return st;
-    for (size_t rank = 0; rank < n; rank++)
-        if ((st = insert_merge(c, 2 * n + 1, rank, err))) return st;
-    return make_pairs(c, cut, err);
+    if (!c->st && n >= UINT32_MAX / 32)
+        c->st = sp_fail(c->err, SP_E_UNSUPPORTED, "model.merges: %zu entries are not supported", n);
+    make_area(c, SP_AREA_MERGES, 2 * n + 1, 12);
+    make_area(c, SP_AREA_MERGED, n, 4);
+    for (size_t rank = 0; rank < n && !c->st; rank++)
+        insert_merge(c, 2 * n + 1, rank);
+    make_pairs(c, cut);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------
  */
 
-static enum sp_status check_patterns(const struct sp_steps *steps, const char *name,
-                                     struct sp_err *err)
+static void check_patterns(struct compiler *c, const struct sp_steps *steps, const char *name)
 {
-    for (size_t i = 0; i < steps->n; i++) {
+    for (size_t i = 0; i < steps->n && !c->st; i++) {
         struct sp_rewrite rewrite;
-        enum sp_status st = sp_rewrite_init(&rewrite, &steps->at[i], err);
-        if (st) {
-            sp_context(err, "%s", name);
-            return st;
-        }
-        sp_rewrite_release(&rewrite);
+        if ((c->st = sp_rewrite_init(&rewrite, &steps->at[i], c->err)))
+            sp_context(c->err, "%s", name);
+        else
+            sp_rewrite_release(&rewrite);
     }
-    return SP_OK;
 }
 
-static enum sp_status put_string(uint8_t *entry, struct sp_strbuf *strings, const char *text,
-                                 size_t len, struct sp_err *err)
+static void put_string(struct compiler *c, uint8_t *entry, struct sp_strbuf *strings,
+                       const char *text, size_t len)
 {
-    if (strings->len + len >= UINT32_MAX)
-        return sp_fail(err, SP_E_UNSUPPORTED, "more than 4 GiB of patterns");
+    if (c->st) return;
     sp_put32(entry, (uint32_t)strings->len);
     sp_put32(entry + 4, (uint32_t)len);
-    return sp_strbuf_append(strings, text, len, err);
+    c->st = strings->len + len < UINT32_MAX
+                ? sp_strbuf_append(strings, text, len, c->err)
+                : sp_fail(c->err, SP_E_UNSUPPORTED, "more than 4 GiB of patterns");
 }
 
-static enum sp_status make_steps(struct compiler *c, struct sp_err *err)
+static void make_steps(struct compiler *c)
 {
     const struct sp_steps *chains[3] = {&c->vocab->normalizer, &c->splitter, &c->vocab->decoder};
     static const char *const names[3] = {"normalizer", "pre_tokenizer", "decoder"};
     struct sp_strbuf strings = {0};
     size_t total = chains[0]->n + chains[1]->n + chains[2]->n;
-    uint8_t *entry;
-    enum sp_status st;
+    uint8_t *entry = make_area(c, SP_AREA_STEPS, total, SP_TOKMAP_STEP), *out;
 
-    if ((st = make_area(c, SP_AREA_STEPS, total, SP_TOKMAP_STEP, err))) return st;
-    entry = c->areas[SP_AREA_STEPS].at;
     for (int i = 0; i < 3; i++) {
         c->numbers[SP_TOKMAP_N_NORMALIZER + i] = (uint32_t)chains[i]->n;
-        if ((st = check_patterns(chains[i], names[i], err))) goto done;
-        for (size_t k = 0; k < chains[i]->n; k++, entry += SP_TOKMAP_STEP) {
+        check_patterns(c, chains[i], names[i]);
+        for (size_t k = 0; k < chains[i]->n && !c->st; k++, entry += SP_TOKMAP_STEP) {
             const struct sp_step *step = &chains[i]->at[k];
             sp_put32(entry, step->kind);
             sp_put32(entry + 4, step->flags);
             sp_put32(entry + 8, step->a);
             sp_put32(entry + 12, step->b);
-            if ((st = put_string(entry + 16, &strings, step->text, step->text_len, err))) goto done;
-            if ((st = put_string(entry + 24, &strings, step->pattern, step->pattern_len, err)))
-                goto done;
+            put_string(c, entry + 16, &strings, step->text, step->text_len);
+            put_string(c, entry + 24, &strings, step->pattern, step->pattern_len);
         }
     }
-    if ((st = make_area(c, SP_AREA_STRINGS, strings.len, 1, err))) goto done;
-    if (strings.len) memcpy(c->areas[SP_AREA_STRINGS].at, strings.at, strings.len);
-done:
+    out = make_area(c, SP_AREA_STRINGS, strings.len, 1);
+    if (out && strings.len) memcpy(out, strings.at, strings.len);
     sp_strbuf_release(&strings);
-    return st;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-static enum sp_status make_rest(struct compiler *c, uint32_t flags, struct sp_err *err)
+static void make_rest(struct compiler *c, uint32_t flags)
 {
     const struct sp_vocab *vocab = c->vocab;
-    uint8_t *out;
-    enum sp_status st = make_area(c, SP_AREA_TEMPLATE, vocab->n_prefix + vocab->n_suffix, 4, err);
+    uint8_t *out = make_area(c, SP_AREA_TEMPLATE, vocab->n_prefix + vocab->n_suffix, 4);
+    uint8_t *numbers = make_area(c, SP_AREA_NUMBERS, SP_N_TOKMAP_NUMBERS, 4);
 
-    if (st) return st;
-    out = c->areas[SP_AREA_TEMPLATE].at;
+    if (c->st) return;
     for (size_t i = 0; i < vocab->n_prefix; i++, out += 4)
         sp_put32(out, vocab->prefix[i]);
     for (size_t i = 0; i < vocab->n_suffix; i++, out += 4)
@@ -332,35 +314,32 @@ static enum sp_status make_rest(struct compiler *c, uint32_t flags, struct sp_er
     c->numbers[SP_TOKMAP_EOS] = vocab->eos;
     c->numbers[SP_TOKMAP_N_PREFIX] = (uint32_t)vocab->n_prefix;
     c->numbers[SP_TOKMAP_N_SUFFIX] = (uint32_t)vocab->n_suffix;
-    if ((st = make_area(c, SP_AREA_NUMBERS, SP_N_TOKMAP_NUMBERS, 4, err))) return st;
     for (size_t i = 0; i < SP_N_TOKMAP_NUMBERS; i++)
-        sp_put32(c->areas[SP_AREA_NUMBERS].at + 4 * i, c->numbers[i]);
-    return SP_OK;
+        sp_put32(numbers + 4 * i, c->numbers[i]);
 }
 
-static enum sp_status make_all(struct compiler *c, struct sp_err *err)
+static void make_all(struct compiler *c)
 {
     const struct sp_vocab *vocab = c->vocab;
     uint32_t flags;
-    bool all_bytes = false, cut = true;
-    enum sp_status st;
+    bool all_bytes, cut = true;
 
     choose_domain(c);
-    if ((st = make_tokens(c, err))) return st;
-    if ((st = make_words(c, err))) return st;
-    if ((st = make_byte_ids(c, &all_bytes, err))) return st;
-    if (vocab->missing_unk && !all_bytes) { /* else no text needs it */
-        return sp_fail(err, SP_E_INPUT, "model.unk_token \"%s\" is not in the vocabulary",
-                       vocab->missing_unk);
+    make_tokens(c);
+    make_words(c);
+    all_bytes = make_byte_ids(c);
+    if (!c->st && vocab->missing_unk && !all_bytes) { /* else no text needs it */
+        c->st = sp_fail(c->err, SP_E_INPUT, "model.unk_token \"%s\" is not in the vocabulary",
+                        vocab->missing_unk);
     }
-    st = vocab->model == SP_VOCAB_UNIGRAM ? make_scores(c, err) : make_merges(c, &cut, err);
-    if (st) return st;
-    for (int which = SP_AREA_RAW; which <= SP_AREA_NORMAL; which++) {
-        st = sp_tokmap_make_tree(&c->areas[which].at, &c->areas[which].size, vocab,
-                                 which == SP_AREA_NORMAL, err);
-        if (st) return st;
-    }
-    if ((st = make_steps(c, err))) return st;
+    if (vocab->model == SP_VOCAB_UNIGRAM)
+        make_scores(c);
+    else
+        make_merges(c, &cut);
+    for (int which = SP_AREA_RAW; which <= SP_AREA_NORMAL && !c->st; which++)
+        c->st = sp_tokmap_make_tree(&c->areas[which].at, &c->areas[which].size, vocab,
+                                    which == SP_AREA_NORMAL, c->err);
+    make_steps(c);
     flags = (vocab->byte_fallback ? SP_TOKMAP_BYTE_FALLBACK : 0U) |
             (vocab->fuse_unk ? SP_TOKMAP_FUSE_UNK : 0U) |
             (vocab->ignore_merges ? SP_TOKMAP_IGNORE_MERGES : 0U) |
@@ -368,24 +347,21 @@ static enum sp_status make_all(struct compiler *c, struct sp_err *err)
             (vocab->model == SP_VOCAB_UNIGRAM ? SP_TOKMAP_UNIGRAM : 0U) |
             (c->bytes ? SP_TOKMAP_BYTES : 0U) |
             (cut && all_bytes && vocab->model == SP_VOCAB_BPE ? SP_TOKMAP_CUT : 0U);
-    return make_rest(c, flags, err);
+    make_rest(c, flags);
 }
 
-static enum sp_status lay_out(uint8_t **blob, size_t *blob_size, const struct compiler *c,
-                              struct sp_err *err)
+static void lay_out(uint8_t **blob, size_t *blob_size, struct compiler *c)
 {
-    size_t size = SP_TOKMAP_HEADER + 16 * SP_N_TOKMAP_AREAS;
-    uint8_t *out = NULL;
-    enum sp_status st;
+    size_t at = SP_TOKMAP_HEADER + 16 * SP_N_TOKMAP_AREAS, size = at;
+    uint8_t *out;
 
     for (size_t i = 0; i < SP_N_TOKMAP_AREAS; i++)
         size += sp_round_up(c->areas[i].size, 8);
-    if ((st = sp_new(&out, size, 1, err))) return st;
+    if (c->st || (c->st = sp_new(&out, size, 1, c->err))) return;
     memcpy(out, sp_tokmap_magic, sizeof sp_tokmap_magic);
     sp_put32(out + 8, SP_TOKMAP_VERSION);
     sp_put32(out + 12, SP_N_TOKMAP_AREAS);
     sp_put64(out + 16, size);
-    size_t at = SP_TOKMAP_HEADER + 16 * SP_N_TOKMAP_AREAS;
     for (size_t i = 0; i < SP_N_TOKMAP_AREAS; i++) {
         sp_put64(out + SP_TOKMAP_HEADER + 16 * i, at);
         sp_put64(out + SP_TOKMAP_HEADER + 16 * i + 8, c->areas[i].size);
@@ -394,27 +370,24 @@ static enum sp_status lay_out(uint8_t **blob, size_t *blob_size, const struct co
     }
     *blob = out;
     *blob_size = size;
-    return SP_OK;
 }
 
 enum sp_status sp_vocab_compile(uint8_t **blob, size_t *size, const struct sp_text *json,
                                 const struct sp_text *config, char **warning, struct sp_err *err)
 {
     struct sp_vocab *vocab = NULL;
-    struct compiler c = {.vocab = NULL};
-    enum sp_status st;
+    struct compiler c = {.err = err};
 
-    if ((st = sp_vocab_open(&vocab, json, config, err))) return st;
+    if ((c.st = sp_vocab_open(&vocab, json, config, err))) return c.st;
     c.vocab = vocab;
-    if ((st = make_all(&c, err))) goto done;
-    if ((st = lay_out(blob, size, &c, err))) goto done;
-    if (warning != NULL) {
+    make_all(&c);
+    lay_out(blob, size, &c);
+    if (!c.st && warning != NULL) {
         *warning = vocab->warning;
         vocab->warning = NULL;
     }
-done:
     for (size_t i = 0; i < SP_N_TOKMAP_AREAS; i++)
         free(c.areas[i].at);
     sp_vocab_close(vocab);
-    return st;
+    return c.st;
 }

@@ -149,7 +149,7 @@ static void get_char(struct reading *r, const char *key, const char **text, size
 
 static void get_count(struct reading *r, const char *key, uint32_t *out)
 {
-    int64_t n = 0;
+    int64_t n = *out;
 
     if (!r->st) r->st = sp_json_get_i64(r->v, key, 0, INT32_MAX, &n, r->err);
     *out = (uint32_t)n;

@@ -220,15 +220,17 @@ TEST(steps)
         WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Sequence\","
              "\"pretokenizers\":[]},{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
              "\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"}]},{\"type\":"
-             "\"CharDelimiterSplit\",\"delimiter\":\",\"}]},\"decoder\":null"),
+             "\"CharDelimiterSplit\",\"delimiter\":\",\"},{\"type\":\"FixedLength\"}]},\"decoder\":"
+             "null"),
         NULL);
     const struct sp_step *at = vocab->splitter.at;
 
-    assert_int_equal(vocab->splitter.n, 4);
+    assert_int_equal(vocab->splitter.n, 5);
     expect_step(&at[0], SP_STEP_REPLACE, 0, " ", "_");
     expect_step(&at[1], SP_STEP_PREFIX, SP_PREFIX_AT_START, "", "_");
     expect_step(&at[2], SP_STEP_SPLIT, SP_SPLIT_MERGED_WITH_NEXT, "_", "");
     expect_step(&at[3], SP_STEP_SPLIT, SP_SPLIT_REMOVED, ",", "");
+    expect_step(&at[4], SP_STEP_FIXED_LENGTH, 5, "", "");
     assert_int_equal(vocab->decoder.n, 1);
     expect_step(&vocab->decoder.at[0], SP_STEP_JOIN, 0, "", " ");
     sp_vocab_close(vocab);
