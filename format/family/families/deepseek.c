@@ -19,9 +19,6 @@ static const struct sp_gguf_member gguf_members[] = {
     {0},
 };
 
-/* Zero: n_hidden / n_heads. */
-static const struct sp_latent_family latent_minicpm3 = {.defaults = {SP_LATENT(256, 768, 64, 0)}};
-
 /* Without a value, a scale has no effect. */
 static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_text *t)
 {
@@ -110,7 +107,8 @@ const struct sp_family sp_families_deepseek[] = {
         .architecture = "MiniCPM3ForCausalLM",
         .sizes = {73448, 2560, 6400, 62, 40, 40, 32, 32768, 0},
         .norm_eps = 1e-5,
-        .latent = &latent_minicpm3,
+        /* Values have n_hidden / n_heads dims. */
+        .latent = &(const struct sp_latent_family){.defaults = {SP_LATENT(256, 768, 64, 0)}},
         .tied = true,
         .read_own = read_minicpm3,
         .own_keys = "scale_emb scale_depth",

@@ -17,18 +17,6 @@ static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_con
     return st;
 }
 
-/* The last layer with experts is not in the metadata. */
-static const struct sp_gguf_member moe_members[] = {
-    {SP_PUT_SIZE, "moe_num_experts", "expert_count", NULL},
-    {SP_PUT_SIZE, "moe_k", "expert_used_count", NULL},
-    {SP_PUT_SIZE, "moe_intermediate_size", "expert_feed_forward_length", NULL},
-    {SP_PUT_SIZE, "moe_num_shared_experts", "expert_shared_count", NULL},
-    {SP_PUT_SIZE, "moe_layer_start_index", "leading_dense_block_count", NULL},
-    {SP_PUT_SIZE, "moe_layer_interval", "interleave_moe_layer_step", NULL},
-    {SP_PUT_LAST_MOE, NULL, NULL, NULL},
-    {0},
-};
-
 const struct sp_family sp_families_ernie[] = {
     {
         .name = "ernie4_5",
@@ -73,8 +61,16 @@ const struct sp_family sp_families_ernie[] = {
                                     {"pre_fc_norm_embedding.weight", "emb_norm.0.weight", NULL, 0},
                                     {"pre_fc_norm_hidden.weight", "hidden_norm.0.weight", NULL, 0}),
         .prediction_unnormed = true,
+        /* The last layer with experts is not in the metadata. */
         .gguf = {.archs = {{.name = "ernie4_5-moe"}},
-                 .members = moe_members,
+                 .members = SP_ROWS(
+                     sp_gguf_member, {SP_PUT_SIZE, "moe_num_experts", "expert_count", NULL},
+                     {SP_PUT_SIZE, "moe_k", "expert_used_count", NULL},
+                     {SP_PUT_SIZE, "moe_intermediate_size", "expert_feed_forward_length", NULL},
+                     {SP_PUT_SIZE, "moe_num_shared_experts", "expert_shared_count", NULL},
+                     {SP_PUT_SIZE, "moe_layer_start_index", "leading_dense_block_count", NULL},
+                     {SP_PUT_SIZE, "moe_layer_interval", "interleave_moe_layer_step", NULL},
+                     {SP_PUT_LAST_MOE, NULL, NULL, NULL}),
                  /* Stored with one row, as checkpoints have it. */
                  .names = SP_ROWS(
                      sp_gguf_name,

@@ -64,8 +64,8 @@ SP_MUST_CHECK sp_read_fn sp_read_clamped_swiglu;
 #define SP_V3_KEYS                                                                                 \
     .count = "n_routed_experts", .dense = "first_k_dense_replace", .shared = "n_shared_experts"
 #define SP_V3_READS .experts = true, .expert_groups = true, .routed_scale = true
-#define SP_V3_LAYERS(attention)                                                                    \
-    .latent = &(attention), .mlp_bias = SP_BIAS_NEVER,                                             \
+#define SP_V3_LAYERS(...)                                                                          \
+    .latent = &(const struct sp_latent_family){__VA_ARGS__}, .mlp_bias = SP_BIAS_NEVER,            \
     .expert_keys = {SP_V3_KEYS, .types = "mlp_layer_types"}, .reads = {SP_V3_READS}
 
 extern const struct sp_family sp_families_cohere[], sp_families_deepseek[], sp_families_encoders[],

@@ -19,25 +19,6 @@ static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_co
     return SP_OK;
 }
 
-static const struct sp_gguf_member gemma2_members[] = {
-    {SP_PUT_SCALAR, "query_pre_attn_scalar", NULL, "46"},
-    {SP_PUT_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_FLOAT, "attn_logit_softcapping", "attn_logit_softcapping", NULL},
-    {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
-    {0},
-};
-
-static const struct sp_gguf_member gemma3_members[] = {
-    {SP_PUT_SCALAR, "query_pre_attn_scalar", NULL, "62"},
-    {SP_PUT_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_FLOAT, "attn_logit_softcapping", "attn_logit_softcapping", NULL},
-    {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
-    {SP_PUT_PATTERN, NULL, NULL, NULL},
-    {SP_PUT_FLOAT, "rope_local_base_freq", "rope.freq_base_swa", "10000.0"},
-    {SP_PUT_EMBEDS, NULL, NULL, NULL},
-    {0},
-};
-
 #define GEMMA2_LAYERS                                                                              \
     .sizes = {256000, 2304, 9216, 26, 8, 4, 256, 8192, 0}, .norm_shifted = true,                   \
     .windows = SP_WINDOWS_EVEN, .window = 4096, SP_GEMMA_LAYERS(256), .attention_cap = 50,         \
@@ -62,7 +43,12 @@ const struct sp_family sp_families_gemma[] = {
         .architecture = "Gemma2ForCausalLM",
         GEMMA2_LAYERS,
         .norms = SP_NORM_SANDWICH,
-        .gguf = {.archs = {{.name = "gemma2"}}, .members = gemma2_members},
+        .gguf = {.archs = {{.name = "gemma2"}},
+                 .members = SP_ROWS(
+                     sp_gguf_member, {SP_PUT_SCALAR, "query_pre_attn_scalar", NULL, "46"},
+                     {SP_PUT_WINDOW, NULL, NULL, NULL},
+                     {SP_PUT_FLOAT, "attn_logit_softcapping", "attn_logit_softcapping", NULL},
+                     {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL})},
     },
     {
         .name = "gemma3_text",
@@ -90,7 +76,14 @@ const struct sp_family sp_families_gemma[] = {
                             .class = "Gemma3TextModel",
                             .theta = "1000000.0",
                             .embeds = true}},
-                 .members = gemma3_members,
+                 .members = SP_ROWS(
+                     sp_gguf_member, {SP_PUT_SCALAR, "query_pre_attn_scalar", NULL, "62"},
+                     {SP_PUT_WINDOW, NULL, NULL, NULL},
+                     {SP_PUT_FLOAT, "attn_logit_softcapping", "attn_logit_softcapping", NULL},
+                     {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
+                     {SP_PUT_PATTERN, NULL, NULL, NULL},
+                     {SP_PUT_FLOAT, "rope_local_base_freq", "rope.freq_base_swa", "10000.0"},
+                     {SP_PUT_EMBEDS, NULL, NULL, NULL}),
                  .key_names = SP_ROWS(sp_key_name, {"rope.global.freq_base", "rope.freq_base"},
                                       {"rope.local.freq_base", "rope.freq_base_swa"})},
     },

@@ -232,17 +232,6 @@ static const struct sp_alias expert_aliases[] = {
     {0},
 };
 
-static const struct sp_gguf_member gguf_members[] = {
-    {SP_PUT_SIZE, "head_dim", "attention.key_length_swa", NULL},
-    {SP_PUT_SIZE, "hidden_size_per_layer_input", "embedding_length_per_layer_input", NULL},
-    {SP_PUT_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_PATTERN, NULL, NULL, NULL},
-    {SP_PUT_GEMMA4, NULL, NULL, NULL},
-    {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
-    {SP_PUT_ROWS, "vocab_size_per_layer_input", "per_layer_token_embd.weight", NULL},
-    {0},
-};
-
 static const struct sp_gguf_name gguf_names[] = {
     {"ffn_gate_inp.scale", "mlp.router.scale", SP_GGUF_BARE},
     {"ffn_down_exps.scale", "mlp.router.expert_scale", SP_GGUF_BARE},
@@ -274,7 +263,15 @@ const struct sp_family sp_families_gemma4[] = {
         .read_own = read_own,
         .aliases = {expert_aliases},
         .gguf = {.archs = {{.name = "gemma4"}},
-                 .members = gguf_members,
+                 .members = SP_ROWS(
+                     sp_gguf_member, {SP_PUT_SIZE, "head_dim", "attention.key_length_swa", NULL},
+                     {SP_PUT_SIZE, "hidden_size_per_layer_input",
+                      "embedding_length_per_layer_input", NULL},
+                     {SP_PUT_WINDOW, NULL, NULL, NULL}, {SP_PUT_PATTERN, NULL, NULL, NULL},
+                     {SP_PUT_GEMMA4, NULL, NULL, NULL},
+                     {SP_PUT_FLOAT, "final_logit_softcapping", "final_logit_softcapping", NULL},
+                     {SP_PUT_ROWS, "vocab_size_per_layer_input", "per_layer_token_embd.weight",
+                      NULL}),
                  .names = gguf_names,
                  .sizes_per_layer = true,
                  .user_tokens_end = true},

@@ -2,10 +2,6 @@
  * the layers of GLM-4.5. */
 #include "format/family/families/families.h"
 
-static const struct sp_latent_family latent_glm = {
-    .defaults = {SP_LATENT(512, 768, 192, 256), .rows_paired = true},
-};
-
 static const struct sp_alias glm4_aliases[] = {
     {"post_attention_layernorm.weight", "post_self_attn_layernorm.weight", NULL, 0},
     {"pre_feedforward_layernorm.weight", "post_attention_layernorm.weight", NULL, 0},
@@ -20,15 +16,6 @@ static const struct sp_alias sarvam_aliases[] = {
     {"self_attn.q_norm.weight", "attention.query_layernorm.weight", NULL, 0},
     {"self_attn.k_norm.weight", "attention.key_layernorm.weight", NULL, 0},
     {"mlp.router.correction", "mlp.gate.expert_bias", NULL, 0},
-    {0},
-};
-
-/* Keys of Sarvam's own configs. */
-static const struct sp_key_name sarvam_keys[] = {
-    {"num_experts", "n_routed_experts"},
-    {"num_shared_experts", "n_shared_experts"},
-    {"num_mtp_layers", "num_nextn_predict_layers"},
-    {"use_qkv_bias", "attention_bias"},
     {0},
 };
 
@@ -129,7 +116,11 @@ const struct sp_family sp_families_glm[] = {
         .qk_normed = true,
         SP_EXPERT_SIZES(128, 6, 1024, 1, 1),
         .routing = {GLM4_MOE_ROUTING, .scale = 2.5},
-        .key_names = sarvam_keys,
+        /* Keys of Sarvam's own configs. */
+        .key_names = SP_ROWS(sp_key_name, {"num_experts", "n_routed_experts"},
+                             {"num_shared_experts", "n_shared_experts"},
+                             {"num_mtp_layers", "num_nextn_predict_layers"},
+                             {"use_qkv_bias", "attention_bias"}),
         .aliases = {sarvam_aliases, sp_aliases_experts, sp_aliases_shared_experts},
     },
     {
@@ -137,7 +128,7 @@ const struct sp_family sp_families_glm[] = {
         .architecture = "Glm4MoeLiteForCausalLM",
         .sizes = {154880, 2048, 10240, 47, 20, 20, 64, 202752, 0},
         .norm_eps = 1e-5,
-        SP_V3_LAYERS(latent_glm),
+        SP_V3_LAYERS(.defaults = {SP_LATENT(512, 768, 192, 256), .rows_paired = true}),
         SP_EXPERT_SIZES(64, 4, 1536, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 1.8},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},

@@ -8,26 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct sp_latent_family latent_deepseek_v32 = {
-    .defaults = {SP_LATENT(512, 1536, 128, 128), .rows_paired = true},
-    .index = {.top_k = 2048, .n_heads = 64, .head_dim = 128},
-    .always_interleaved = true,
-};
-
-static const struct sp_latent_family latent_glm_dsa = {
-    .defaults = {SP_LATENT(512, 2048, 192, 256), .rows_paired = true},
-    .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rows_paired = true},
-    .always_interleaved = true,
-    .index_shared = true,
-};
-
 /* ---- A.X K2 ---- */
-
-static const struct sp_latent_family latent_axk2 = {
-    .defaults = {SP_LATENT(128, 384, 64, 64), .rows_paired = true, .gated = true},
-    .index = {.top_k = 2048, .n_heads = 16, .head_dim = 128},
-    .always_interleaved = true,
-};
 
 /* The rows of a head are those of its query and then those of its gate; parts 0, 1. */
 static enum sp_status layout_query_gate(const struct sp_alias_source *s)
@@ -85,12 +66,6 @@ static enum sp_status read_axk2(struct sp_config *c, const struct sp_config_text
 }
 
 /* ---- HY 4 ---- */
-
-static const struct sp_latent_family latent_hy_v4 = {
-    .defaults = {SP_LATENT(512, 1024, 192, 256)},
-    .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rotates_last = true},
-    .index_shared = true,
-};
 
 /* Published files may lack "hc_pre.". */
 static const struct sp_alias hy_v4_aliases[] = {
@@ -241,7 +216,9 @@ const struct sp_family sp_families_indexed[] = {
         .name = "deepseek_v32",
         .architecture = "DeepseekV32ForCausalLM",
         .sizes = {129280, 7168, 18432, 61, 128, 128, 64, 163840, 0},
-        SP_V3_LAYERS(latent_deepseek_v32),
+        SP_V3_LAYERS(.defaults = {SP_LATENT(512, 1536, 128, 128), .rows_paired = true},
+                     .index = {.top_k = 2048, .n_heads = 64, .head_dim = 128},
+                     .always_interleaved = true),
         SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 8, .n_groups_used = 4, .scale = 2.5},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
@@ -252,7 +229,9 @@ const struct sp_family sp_families_indexed[] = {
         .architecture = "GlmMoeDsaForCausalLM",
         .sizes = {154880, 6144, 12288, 78, 64, 64, 64, 202752, 0},
         .norm_eps = 1e-5,
-        SP_V3_LAYERS(latent_glm_dsa),
+        SP_V3_LAYERS(.defaults = {SP_LATENT(512, 2048, 192, 256), .rows_paired = true},
+                     .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rows_paired = true},
+                     .always_interleaved = true, .index_shared = true),
         SP_EXPERT_SIZES(256, 8, 2048, 3, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.5},
         .aliases = {sp_aliases_experts, sp_aliases_shared_experts, sp_aliases_latent},
@@ -262,7 +241,9 @@ const struct sp_family sp_families_indexed[] = {
         .name = "axk2",
         .architecture = "AXK2ForCausalLM",
         .sizes = {163840, 2048, 5120, 48, 32, 32, 32, 131072, 0},
-        SP_V3_LAYERS(latent_axk2),
+        SP_V3_LAYERS(.defaults = {SP_LATENT(128, 384, 64, 64), .rows_paired = true, .gated = true},
+                     .index = {.top_k = 2048, .n_heads = 16, .head_dim = 128},
+                     .always_interleaved = true),
         SP_EXPERT_SIZES(128, 8, 512, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .groups_zeroed = true,
                     .scale = 2.5},
@@ -274,7 +255,9 @@ const struct sp_family sp_families_indexed[] = {
         .architecture = "HYV4ForCausalLM",
         .sizes = {129024, 5120, 13312, 64, 64, 64, 64, 262144, 0},
         .norm_eps = 1e-5,
-        SP_V3_LAYERS(latent_hy_v4),
+        SP_V3_LAYERS(.defaults = {SP_LATENT(512, 1024, 192, 256)},
+                     .index = {.top_k = 2048, .n_heads = 32, .head_dim = 128, .rotates_last = true},
+                     .index_shared = true),
         SP_EXPERT_SIZES(256, 8, 2048, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.827},
         .sinks = true,

@@ -13,8 +13,6 @@ static const struct sp_delta_family delta_kimi = {
     .object = "linear_attn_config",
 };
 
-static const struct sp_latent_family latent_kimi = {.defaults = {SP_LATENT(512, 0, 128, 128)}};
-
 /* [1, 1, heads, 1] */
 static enum sp_status layout_rates(const struct sp_alias_source *s)
 {
@@ -46,17 +44,6 @@ static const struct sp_alias kimi_expert_aliases[] = {
     {"mlp.shared_expert.*", "block_sparse_moe.shared_experts.*", NULL, 0},
     {"mlp.*", "block_sparse_moe.*", NULL, 0},
     {"mlp.*", NULL, NULL, 0},
-    {0},
-};
-
-/* Both configurations keep the keys of DeepSeek-V3 under other names. */
-static const struct sp_key_name kimi_keys[] = {
-    {"model_max_length", "max_position_embeddings"},
-    {"moe_renormalize", "norm_topk_prob"},
-    {"moe_router_activation_func", "scoring_func"},
-    {"num_expert_group", "n_group"},
-    {"num_experts_per_token", "num_experts_per_tok"},
-    {"num_shared_experts", "n_shared_experts"},
     {0},
 };
 
@@ -183,7 +170,7 @@ const struct sp_family sp_families_kimi[] = {
         .unrotated = true,
         .delta_layers = true,
         .delta = &delta_kimi,
-        .latent = &latent_kimi,
+        .latent = &(const struct sp_latent_family){.defaults = {SP_LATENT(512, 0, 128, 128)}},
         .mlp_bias = SP_BIAS_NEVER,
         .expert_keys = {.dense = "first_k_dense_replace",
                         .types = "mlp_layer_types",
@@ -191,7 +178,12 @@ const struct sp_family sp_families_kimi[] = {
         SP_EXPERT_SIZES(256, 8, 1024, 1, 1),
         .routing = {SP_V3_ROUTING, .n_groups = 1, .n_groups_used = 1, .scale = 2.446},
         .reads = {.layer_types = true, SP_V3_READS},
-        .key_names = kimi_keys,
+        /* The keys of DeepSeek-V3 under other names. */
+        .key_names = SP_ROWS(
+            sp_key_name, {"model_max_length", "max_position_embeddings"},
+            {"moe_renormalize", "norm_topk_prob"}, {"moe_router_activation_func", "scoring_func"},
+            {"num_expert_group", "n_group"}, {"num_experts_per_token", "num_experts_per_tok"},
+            {"num_shared_experts", "n_shared_experts"}),
         .read_own = read_kimi,
         .aliases = {kimi_delta_aliases, kimi_expert_aliases, sp_aliases_latent},
     },

@@ -31,15 +31,6 @@ static const struct sp_alias lfm3_aliases[] = {
     {0},
 };
 
-static const struct sp_gguf_member lfm2_members[] = {
-    {SP_PUT_NO_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_SIZE, "conv_L_cache", "shortconv.l_cache", NULL},
-    {SP_PUT_BY_HEADS, "full_attention", NULL, "conv"},
-    {SP_PUT_HAS, "conv_bias", "shortconv.conv.bias", NULL},
-    {SP_PUT_WORD, "block_auto_adjust_ff_dim", NULL, "false"},
-    {0},
-};
-
 static const struct sp_gguf_member lfm2_moe_members[] = {
     {SP_PUT_NO_WINDOW, NULL, NULL, NULL},
     {SP_PUT_SIZE, "conv_L_cache", "shortconv.l_cache", NULL},
@@ -72,7 +63,11 @@ const struct sp_family sp_families_lfm[] = {
         .adjusted_ffn = true,
         .reads = {.layer_types = true},
         .gguf = {.archs = {{.name = "lfm2"}},
-                 .members = lfm2_members,
+                 .members = SP_ROWS(sp_gguf_member, {SP_PUT_NO_WINDOW, NULL, NULL, NULL},
+                                    {SP_PUT_SIZE, "conv_L_cache", "shortconv.l_cache", NULL},
+                                    {SP_PUT_BY_HEADS, "full_attention", NULL, "conv"},
+                                    {SP_PUT_HAS, "conv_bias", "shortconv.conv.bias", NULL},
+                                    {SP_PUT_WORD, "block_auto_adjust_ff_dim", NULL, "false"}),
                  .names = lfm2_names,
                  .sizes_per_layer = true},
         LFM2_LAYERS,

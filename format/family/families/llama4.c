@@ -47,17 +47,6 @@ static enum sp_status read_llama4(struct sp_config *c, const struct sp_config_te
     return read_growth(&c->query_growth, t);
 }
 
-/* Files do not state use_qk_norm, which of the published models only the one with 128 experts does
- * not have. */
-static const struct sp_gguf_member gguf_members[] = {
-    {SP_PUT_SIZE, "intermediate_size_mlp", "feed_forward_length", NULL},
-    {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
-    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
-    {SP_PUT_SIZE, "interleave_moe_layer_step", "interleave_moe_layer_step", NULL},
-    {SP_PUT_UNLESS, "use_qk_norm", "expert_count", "128"},
-    {0},
-};
-
 const struct sp_family sp_families_llama4[] = {
     {
         .name = "llama4_text",
@@ -81,7 +70,16 @@ const struct sp_family sp_families_llama4[] = {
         .reads = {.no_rope_layers = true, .chunks = true, .experts = true},
         .read_own = read_llama4,
         .aliases = {llama4_aliases, sp_aliases_interleaved_heads},
-        .gguf = {.archs = {{.name = "llama4"}}, .members = gguf_members},
+        /* Files do not state use_qk_norm, which of the published models only the one with 128
+         * experts does not have. */
+        .gguf = {.archs = {{.name = "llama4"}},
+                 .members = SP_ROWS(
+                     sp_gguf_member,
+                     {SP_PUT_SIZE, "intermediate_size_mlp", "feed_forward_length", NULL},
+                     {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
+                     {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+                     {SP_PUT_SIZE, "interleave_moe_layer_step", "interleave_moe_layer_step", NULL},
+                     {SP_PUT_UNLESS, "use_qk_norm", "expert_count", "128"})},
     },
     {.name = NULL},
 };

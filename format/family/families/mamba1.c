@@ -43,24 +43,6 @@ static const struct sp_alias jamba_aliases[] = {
     {0},
 };
 
-static const struct sp_gguf_member jamba_members[] = {
-    {SP_PUT_MAMBA, "mamba_expand", NULL, NULL},
-    {SP_PUT_BY_HEADS, "full_attention", NULL, "mamba"},
-    {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
-    {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
-    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
-    {0},
-};
-
-static const struct sp_gguf_name jamba_names[] = {
-    {"ssm_x", "mamba.x_proj", SP_GGUF_AS_IS},
-    {"ssm_dt", "mamba.dt_proj", SP_GGUF_AS_IS},
-    {"ssm_dt_norm", "mamba.dt_layernorm", SP_GGUF_AS_IS},
-    {"ssm_b_norm", "mamba.b_layernorm", SP_GGUF_AS_IS},
-    {"ssm_c_norm", "mamba.c_layernorm", SP_GGUF_AS_IS},
-    {0},
-};
-
 #define MAMBA1_LAYERS                                                                              \
     .sizes = {50280, 768, 0, 32, 1, 1, 64, 1 << 20, 0}, .norm_eps = 1e-5,                          \
     .norm_eps_key = "layer_norm_epsilon", .biases = SP_BIAS_NEVER, .tied = true,                   \
@@ -94,8 +76,17 @@ const struct sp_family sp_families_mamba1[] = {
         .reads = {.experts = true},
         .aliases = {jamba_aliases, sp_aliases_feed_forward},
         .gguf = {.archs = {{.name = "jamba"}},
-                 .members = jamba_members,
-                 .names = jamba_names,
+                 .members =
+                     SP_ROWS(sp_gguf_member, {SP_PUT_MAMBA, "mamba_expand", NULL, NULL},
+                             {SP_PUT_BY_HEADS, "full_attention", NULL, "mamba"},
+                             {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
+                             {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
+                             {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL}),
+                 .names = SP_ROWS(sp_gguf_name, {"ssm_x", "mamba.x_proj", SP_GGUF_AS_IS},
+                                  {"ssm_dt", "mamba.dt_proj", SP_GGUF_AS_IS},
+                                  {"ssm_dt_norm", "mamba.dt_layernorm", SP_GGUF_AS_IS},
+                                  {"ssm_b_norm", "mamba.b_layernorm", SP_GGUF_AS_IS},
+                                  {"ssm_c_norm", "mamba.c_layernorm", SP_GGUF_AS_IS}),
                  .sizes_per_layer = true},
     },
     {.name = NULL},

@@ -74,17 +74,6 @@ static const struct sp_alias m3_aliases[] = {
     {0},
 };
 
-/* Of sparse_attention_config in published files. */
-static const struct sp_key_name m3_keys[] = {
-    {"sparse_num_index_heads", "index_n_heads"},
-    {"sparse_index_dim", "index_head_dim"},
-    {"sparse_block_size", "index_block_size"},
-    {"sparse_topk_blocks", "index_topk_blocks"},
-    {"sparse_local_block", "index_local_blocks"},
-    {"moe_layer_freq", "mlp_layer_types"},
-    {0},
-};
-
 static const char m3_sparse[] = "minimax_m3_sparse";
 
 /* Sets the layers that have an index, by name or by 0 and 1. */
@@ -177,7 +166,12 @@ const struct sp_family sp_families_minimax[] = {
         .routing = {.law = SP_ROUTE_SIGMOID, .corrected = true, .norm = true, .scale = 2},
         .router_norm_fixed = true,
         .reads = {.layer_types = true, .experts = true, .routed_scale = true},
-        .key_names = m3_keys,
+        /* Of sparse_attention_config in published files. */
+        .key_names = SP_ROWS(
+            sp_key_name, {"sparse_num_index_heads", "index_n_heads"},
+            {"sparse_index_dim", "index_head_dim"}, {"sparse_block_size", "index_block_size"},
+            {"sparse_topk_blocks", "index_topk_blocks"},
+            {"sparse_local_block", "index_local_blocks"}, {"moe_layer_freq", "mlp_layer_types"}),
         .nested = "sparse_attention_config",
         .read_own = read_m3,
         .own_keys = "swiglu_limit swiglu_alpha",

@@ -8,14 +8,6 @@ static const struct sp_gguf_member window_members[] = {
     {0},
 };
 
-static const struct sp_gguf_member olmoe_members[] = {
-    {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
-    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
-    {SP_PUT_FLOAT, "clip_qkv", "attention.clamp_kqv", NULL},
-    {SP_PUT_WORD, "norm_topk_prob", NULL, "false"},
-    {0},
-};
-
 static const struct sp_alias hybrid_aliases[] = {
     {"input_layernorm.weight", "attention_layer_norm.weight", NULL, 0},
     {"post_attention_layernorm.weight", "feedforward_layer_norm.weight", NULL, 0},
@@ -106,7 +98,12 @@ const struct sp_family sp_families_olmo[] = {
         SP_EXPERT_SIZES(64, 8, 0, 0, 0),
         .reads = {.layer_types = true, .experts = true},
         .aliases = {sp_aliases_experts},
-        .gguf = {.archs = {{.name = "olmoe"}}, .members = olmoe_members},
+        .gguf = {.archs = {{.name = "olmoe"}},
+                 .members =
+                     SP_ROWS(sp_gguf_member, {SP_PUT_SIZE, "num_experts", "expert_count", NULL},
+                             {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+                             {SP_PUT_FLOAT, "clip_qkv", "attention.clamp_kqv", NULL},
+                             {SP_PUT_WORD, "norm_topk_prob", NULL, "false"})},
     },
     {
         .name = "flex_olmo",

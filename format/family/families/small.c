@@ -40,33 +40,6 @@ static const struct sp_alias afmoe_aliases[] = {
     {0},
 };
 
-/* Layers without a norm in front of the MLP have attention and MLP side by side. */
-static const struct sp_gguf_member stablelm_members[] = {
-    {SP_PUT_LACKS, "use_parallel_residual", "ffn_norm.weight", NULL},
-    {SP_PUT_HAS, "qk_layernorm", "attn_q_norm.weight", NULL},
-    {SP_PUT_ROTARY, NULL, NULL, NULL},
-    {SP_PUT_NOTHING, NULL, "use_parallel_residual", NULL},
-    {0},
-};
-
-static const struct sp_gguf_member minimax_m2_members[] = {
-    {SP_PUT_SIGMOID, NULL, NULL, NULL},
-    {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
-    {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
-    {SP_PUT_SIZE, "intermediate_size", "expert_feed_forward_length", NULL},
-    {SP_PUT_SIZE, "rotary_dim", "rope.dimension_count", NULL},
-    {0},
-};
-
-static const struct sp_gguf_member mellum_members[] = {
-    {SP_PUT_EXPERTS, NULL, NULL, NULL},
-    {SP_PUT_WINDOW, NULL, NULL, NULL},
-    {SP_PUT_PATTERN, NULL, NULL, NULL},
-    {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
-    {SP_PUT_WORD, "norm_topk_prob", NULL, "true"},
-    {0},
-};
-
 /* Embeddings are scaled in all of its models. */
 static const struct sp_gguf_member afmoe_members[] = {
     {SP_PUT_EXPERTS, NULL, NULL, NULL},
@@ -222,8 +195,14 @@ const struct sp_family sp_families_small[] = {
         .bias_key = "use_qkv_bias",
         .parallel_key = "use_parallel_residual",
         .aliases = {stablelm_aliases},
+        /* Layers without a norm in front of the MLP have attention and MLP side by side. */
         .gguf = {.archs = {{.name = "stablelm"}},
-                 .members = stablelm_members,
+                 .members =
+                     SP_ROWS(sp_gguf_member,
+                             {SP_PUT_LACKS, "use_parallel_residual", "ffn_norm.weight", NULL},
+                             {SP_PUT_HAS, "qk_layernorm", "attn_q_norm.weight", NULL},
+                             {SP_PUT_ROTARY, NULL, NULL, NULL},
+                             {SP_PUT_NOTHING, NULL, "use_parallel_residual", NULL}),
                  /* A norm of each head: one vector of all heads. */
                  .names = SP_ROWS(sp_gguf_name, {"attn_q_norm", "self_attn.q_norm", SP_GGUF_VECTOR},
                                   {"attn_k_norm", "self_attn.k_norm", SP_GGUF_VECTOR}),
@@ -244,7 +223,13 @@ const struct sp_family sp_families_small[] = {
         .router_norm_fixed = true,
         .reads = {.experts = true},
         .aliases = {sp_aliases_block_sparse, sp_aliases_experts},
-        .gguf = {.archs = {{.name = "minimax-m2"}}, .members = minimax_m2_members},
+        .gguf = {.archs = {{.name = "minimax-m2"}},
+                 .members =
+                     SP_ROWS(sp_gguf_member, {SP_PUT_SIGMOID, NULL, NULL, NULL},
+                             {SP_PUT_SIZE, "num_local_experts", "expert_count", NULL},
+                             {SP_PUT_SIZE, "num_experts_per_tok", "expert_used_count", NULL},
+                             {SP_PUT_SIZE, "intermediate_size", "expert_feed_forward_length", NULL},
+                             {SP_PUT_SIZE, "rotary_dim", "rope.dimension_count", NULL})},
     },
     {
         .name = "solar_open",
@@ -300,7 +285,12 @@ const struct sp_family sp_families_small[] = {
         .aliases = {sp_aliases_experts},
         .prediction_head = true,
         .prediction_windowed = true,
-        .gguf = {.archs = {{.name = "mellum"}}, .members = mellum_members},
+        .gguf = {.archs = {{.name = "mellum"}},
+                 .members =
+                     SP_ROWS(sp_gguf_member, {SP_PUT_EXPERTS, NULL, NULL, NULL},
+                             {SP_PUT_WINDOW, NULL, NULL, NULL}, {SP_PUT_PATTERN, NULL, NULL, NULL},
+                             {SP_PUT_MLP_TYPES, NULL, NULL, NULL},
+                             {SP_PUT_WORD, "norm_topk_prob", NULL, "true"})},
     },
     {
         .name = "afmoe",

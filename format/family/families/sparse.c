@@ -158,17 +158,6 @@ static enum sp_status read_step(struct sp_config *c, const struct sp_config_text
     return SP_OK;
 }
 
-/* The names of Step's own configuration. */
-static const struct sp_key_name step_keys[] = {
-    {"num_attention_groups", "num_key_value_heads"},
-    {"moe_num_experts", "n_routed_experts"},
-    {"moe_top_k", "num_experts_per_tok"},
-    {"share_expert_dims", "share_expert_dim"},
-    {"max_seq_len", "max_position_embeddings"},
-    {"rope_theta", "layer_rope_theta"},
-    {0},
-};
-
 /* ---- Beam ---- */
 
 /* Addition k to the residual stream is out / sqrt(k) + x sqrt((k - 1) / k). */
@@ -381,7 +370,12 @@ const struct sp_family sp_families_sparse[] = {
                   .layer_thetas = true,
                   .experts = true,
                   .routed_scale = true},
-        .key_names = step_keys,
+        /* The names of Step's own configuration. */
+        .key_names =
+            SP_ROWS(sp_key_name, {"num_attention_groups", "num_key_value_heads"},
+                    {"moe_num_experts", "n_routed_experts"}, {"moe_top_k", "num_experts_per_tok"},
+                    {"share_expert_dims", "share_expert_dim"},
+                    {"max_seq_len", "max_position_embeddings"}, {"rope_theta", "layer_rope_theta"}),
         .read_own = read_step,
         /* It repeats num_sliding_attention_heads, and the tensors have these heads or are refused.
          */
