@@ -51,6 +51,9 @@ struct reader {
     struct sp_err *err;
 };
 
+/* Fails with a message about the file. */
+#define INVALID(r, ...) sp_fail((r)->err, SP_E_INPUT, __VA_ARGS__)
+
 /* Makes sure that `size` more bytes are in memory. */
 static enum sp_status need(struct reader *r, uint64_t size, const char *what)
 {
@@ -59,9 +62,8 @@ static enum sp_status need(struct reader *r, uint64_t size, const char *what)
 
     if (size <= r->n - r->pos) return SP_OK;
     if (size > r->file_size - r->pos) {
-        return sp_fail(r->err, SP_E_INPUT,
-                       "%s at byte %zu takes %" PRIu64 " bytes, but only %" PRIu64 " follow", what,
-                       r->pos, size, r->file_size - r->pos);
+        return INVALID(r, "%s at byte %zu takes %" PRIu64 " bytes, but only %" PRIu64 " follow",
+                       what, r->pos, size, r->file_size - r->pos);
     }
     if (size > MAX_HEADER - r->pos) {
         return sp_fail(r->err, SP_E_UNSUPPORTED, "its metadata is longer than %d bytes",
@@ -105,14 +107,14 @@ static enum sp_status take_name(struct reader *r, struct place *place, const cha
 
     if ((st = take_u64(r, &len, what))) return st;
     if (len == 0 || len > MAX_NAME) {
-        return sp_fail(r->err, SP_E_INPUT, "%s at byte %zu has %" PRIu64 " bytes, expected 1..%d",
-                       what, r->pos, len, MAX_NAME);
+        return INVALID(r, "%s at byte %zu has %" PRIu64 " bytes, expected 1..%d", what, r->pos, len,
+                       MAX_NAME);
     }
     if ((st = need(r, len, what))) return st;
     place->name = r->pos;
     place->name_len = (size_t)len;
     if (memchr(r->header.bytes + r->pos, 0, (size_t)len))
-        return sp_fail(r->err, SP_E_INPUT, "%s at byte %zu holds a NUL", what, r->pos);
+        return INVALID(r, "%s at byte %zu holds a NUL", what, r->pos);
     r->names_size += (size_t)len + 1;
     r->pos += (size_t)len;
     return SP_OK;
@@ -158,8 +160,8 @@ static enum sp_status read_value(struct reader *r, struct sp_gguf_value *v, stru
                         (st = take_u64(r, &v->n, "the length of an array"))))
         return st;
     if (type >= SP_GGUF_N_TYPES || type == SP_GGUF_ARRAY) {
-        return sp_fail(r->err, SP_E_INPUT, "%.*s: %s has type %" PRIu32 ", which is unknown",
-                       NAME_OF(r, place), v->is_array ? "an array's element" : "its value", type);
+        return INVALID(r, "%.*s: %s has type %" PRIu32 ", which is unknown", NAME_OF(r, place),
+                       v->is_array ? "an array's element" : "its value", type);
     }
     v->type = (enum sp_gguf_type)type;
     place->at = r->pos;
@@ -173,14 +175,12 @@ static enum sp_status read_shape(struct reader *r, struct sp_gguf_tensor *t)
     uint32_t rank;
 
     if ((st = take_u32(r, &rank, "the number of dimensions"))) return st;
-    if (rank == 0 || rank > SP_GGUF_MAX_RANK) {
-        return sp_fail(r->err, SP_E_INPUT, "%" PRIu32 " dimensions, expected 1..%d", rank,
-                       SP_GGUF_MAX_RANK);
-    }
+    if (rank == 0 || rank > SP_GGUF_MAX_RANK)
+        return INVALID(r, "%" PRIu32 " dimensions, expected 1..%d", rank, SP_GGUF_MAX_RANK);
     t->rank = rank;
     for (unsigned i = 0; i < rank; i++) {
         if ((st = take_u64(r, &t->shape[rank - 1 - i], "a dimension"))) return st;
-        if (t->shape[rank - 1 - i] == 0) return sp_fail(r->err, SP_E_INPUT, "dimension %u is 0", i);
+        if (t->shape[rank - 1 - i] == 0) return INVALID(r, "dimension %u is 0", i);
     }
     return SP_OK;
 }
@@ -190,23 +190,19 @@ static enum sp_status size_tensor(struct reader *r, struct sp_gguf_tensor *t)
     const struct sp_ggml_type_info *info = sp_ggml_type_info(t->type);
     uint64_t rows = 1, cols = t->shape[t->rank - 1];
 
-    if (info->name == NULL)
-        return sp_fail(r->err, SP_E_INPUT, "its type %" PRIu32 " is unknown", t->type);
+    if (info->name == NULL) return INVALID(r, "its type %" PRIu32 " is unknown", t->type);
     if (info->block == 0) {
         return sp_fail(r->err, SP_E_UNSUPPORTED, "type %s (%" PRIu32 ") is not supported",
                        info->name, t->type);
     }
-    if (cols % info->block) {
-        return sp_fail(r->err, SP_E_INPUT, "rows of %" PRIu64 " elements are no whole %s blocks",
-                       cols, info->name);
-    }
+    if (cols % info->block)
+        return INVALID(r, "rows of %" PRIu64 " elements are no whole %s blocks", cols, info->name);
     for (unsigned i = 0; i + 1 < t->rank; i++) {
-        if (rows > UINT64_MAX / t->shape[i])
-            return sp_fail(r->err, SP_E_INPUT, "its dimensions are too large");
+        if (rows > UINT64_MAX / t->shape[i]) return INVALID(r, "its dimensions are too large");
         rows *= t->shape[i];
     }
     if (!sp_ggml_size(&t->size, t->type, rows, cols))
-        return sp_fail(r->err, SP_E_INPUT, "its dimensions are too large");
+        return INVALID(r, "its dimensions are too large");
     return SP_OK;
 }
 
@@ -230,12 +226,10 @@ static enum sp_status read_fixed(struct reader *r)
     uint64_t n_tensors, n_values, left = r->file_size - FIXED_SIZE;
     uint32_t version;
 
-    if (r->file_size < FIXED_SIZE) {
-        return sp_fail(r->err, SP_E_INPUT, "%" PRIu64 " bytes are too few for a GGUF file",
-                       r->file_size);
-    }
+    if (r->file_size < FIXED_SIZE)
+        return INVALID(r, "%" PRIu64 " bytes are too few for a GGUF file", r->file_size);
     if ((st = need(r, FIXED_SIZE, "the header"))) return st;
-    if (!sp_gguf_is_magic(r->header.bytes)) return sp_fail(r->err, SP_E_INPUT, "not a GGUF file");
+    if (!sp_gguf_is_magic(r->header.bytes)) return INVALID(r, "not a GGUF file");
     version = sp_get32(r->header.bytes + 4);
     n_tensors = sp_get64(r->header.bytes + 8);
     n_values = sp_get64(r->header.bytes + 16);
@@ -247,8 +241,7 @@ static enum sp_status read_fixed(struct reader *r)
                        "GGUF version %" PRIu32 " is not supported, only 2 and 3", version);
     }
     if (n_tensors > left / MIN_TENSOR || n_values > left / MIN_VALUE) {
-        return sp_fail(r->err, SP_E_INPUT,
-                       "%" PRIu64 " tensors and %" PRIu64 " values do not fit %" PRIu64 " bytes",
+        return INVALID(r, "%" PRIu64 " tensors and %" PRIu64 " values do not fit %" PRIu64 " bytes",
                        n_tensors, n_values, r->file_size);
     }
     r->header.n_tensors = (size_t)n_tensors;
@@ -316,11 +309,11 @@ static enum sp_status sort_values(struct reader *r, uint64_t *alignment)
     for (size_t i = 0; i < h->n_values; i++) {
         const struct sp_gguf_value *v = &h->values[i];
         if (i && strcmp(v->key, v[-1].key) == 0)
-            return sp_fail(r->err, SP_E_INPUT, "%.*s occurs twice", SHOWN_NAME, v->key);
+            return INVALID(r, "%.*s occurs twice", SHOWN_NAME, v->key);
         if (strcmp(v->key, "general.alignment") != 0) continue;
         if (v->is_array || v->type != SP_GGUF_U32 || sp_get32(v->at) == 0 ||
             (sp_get32(v->at) & (sp_get32(v->at) - 1)))
-            return sp_fail(r->err, SP_E_INPUT, "general.alignment is not a power of two");
+            return INVALID(r, "general.alignment is not a power of two");
         *alignment = sp_get32(v->at);
     }
     return SP_OK;
@@ -337,19 +330,18 @@ static enum sp_status place_tensors(struct reader *r, uint64_t alignment)
         struct sp_gguf_tensor *t = &h->tensors[i];
         uint64_t space = r->file_size > start ? r->file_size - start : 0;
         if (t->offset % alignment) {
-            return sp_fail(r->err, SP_E_INPUT,
-                           "tensor %.*s: offset %" PRIu64 " is not a multiple of %" PRIu64,
+            return INVALID(r, "tensor %.*s: offset %" PRIu64 " is not a multiple of %" PRIu64,
                            SHOWN_NAME, t->name, t->offset, alignment);
         }
         if (t->offset > space || t->size > space - t->offset) {
-            return sp_fail(r->err, SP_E_INPUT,
+            return INVALID(r,
                            "tensor %.*s: %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64
                            " reach beyond the file's end",
                            SHOWN_NAME, t->name, t->size, t->offset, space);
         }
         if (t->offset < end) {
-            return sp_fail(r->err, SP_E_INPUT, "tensors %.*s and %.*s overlap", SHOWN_NAME,
-                           t[-1].name, SHOWN_NAME, t->name);
+            return INVALID(r, "tensors %.*s and %.*s overlap", SHOWN_NAME, t[-1].name, SHOWN_NAME,
+                           t->name);
         }
         end = t->offset + t->size;
         t->offset += start;

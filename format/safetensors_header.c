@@ -35,6 +35,9 @@ struct reader {
     struct sp_err *err;
 };
 
+/* Fails with a message about the file. */
+#define INVALID(r, ...) sp_fail((r)->err, SP_E_INPUT, __VA_ARGS__)
+
 static enum sp_status check_lfs_pointer(struct reader *r, uint64_t file_size)
 {
     enum sp_status st;
@@ -43,7 +46,7 @@ static enum sp_status check_lfs_pointer(struct reader *r, uint64_t file_size)
     if (file_size < sizeof start) return SP_OK;
     if ((st = sp_file_read_at(r->file, 0, start, sizeof start, r->err))) return st;
     if (memcmp(start, lfs_pointer, sizeof start) != 0) return SP_OK;
-    return sp_fail(r->err, SP_E_INPUT,
+    return INVALID(r,
                    "is a Git LFS pointer, not the tensors themselves; `git lfs pull` fetches them");
 }
 
@@ -53,20 +56,15 @@ static enum sp_status read_text(struct reader *r)
     uint64_t size = sp_file_size(r->file), n;
     uint8_t length[LENGTH_SIZE];
 
-    if (size < LENGTH_SIZE) {
-        return sp_fail(r->err, SP_E_INPUT, "%" PRIu64 " bytes are too few for a safetensors file",
-                       size);
-    }
+    if (size < LENGTH_SIZE)
+        return INVALID(r, "%" PRIu64 " bytes are too few for a safetensors file", size);
     if ((st = check_lfs_pointer(r, size))) return st;
     if ((st = sp_file_read_at(r->file, 0, length, sizeof length, r->err))) return st;
     n = sp_get64(length);
-    if (n == 0 || n > MAX_HEADER) {
-        return sp_fail(r->err, SP_E_INPUT, "header length is %" PRIu64 ", expected 1..%d", n,
-                       MAX_HEADER);
-    }
+    if (n == 0 || n > MAX_HEADER)
+        return INVALID(r, "header length is %" PRIu64 ", expected 1..%d", n, MAX_HEADER);
     if (n > size - LENGTH_SIZE) {
-        return sp_fail(r->err, SP_E_INPUT,
-                       "header length is %" PRIu64 ", but only %" PRIu64 " bytes follow", n,
+        return INVALID(r, "header length is %" PRIu64 ", but only %" PRIu64 " bytes follow", n,
                        size - LENGTH_SIZE);
     }
     if ((st = sp_new(&r->text, (size_t)n, 1, r->err))) return st;
@@ -79,13 +77,13 @@ static enum sp_status check_metadata(struct reader *r, const struct sp_json *met
 {
     if (metadata == NULL) return SP_OK; /* null counts as absent */
     if (sp_json_kind(metadata) != SP_JSON_OBJECT) {
-        return sp_fail(r->err, SP_E_INPUT, "__metadata__ is of kind %s, expected an object",
+        return INVALID(r, "__metadata__ is of kind %s, expected an object",
                        sp_json_kind_name(sp_json_kind(metadata)));
     }
     for (struct sp_json_iter it = {0}; sp_json_next(metadata, &it);) {
         if (sp_json_kind(it.value) == SP_JSON_STRING) continue;
-        return sp_fail(r->err, SP_E_INPUT, "__metadata__: %.*s is of kind %s, expected a string",
-                       SHOWN_NAME, it.key, sp_json_kind_name(sp_json_kind(it.value)));
+        return INVALID(r, "__metadata__: %.*s is of kind %s, expected a string", SHOWN_NAME, it.key,
+                       sp_json_kind_name(sp_json_kind(it.value)));
     }
     return SP_OK;
 }
@@ -93,9 +91,9 @@ static enum sp_status check_metadata(struct reader *r, const struct sp_json *met
 static enum sp_status missing(struct reader *r, const struct sp_json *v, const char *key,
                               const char *expected)
 {
-    if (v == NULL) return sp_fail(r->err, SP_E_INPUT, "%s is missing", key);
-    return sp_fail(r->err, SP_E_INPUT, "%s is of kind %s, expected %s", key,
-                   sp_json_kind_name(sp_json_kind(v)), expected);
+    if (v == NULL) return INVALID(r, "%s is missing", key);
+    return INVALID(r, "%s is of kind %s, expected %s", key, sp_json_kind_name(sp_json_kind(v)),
+                   expected);
 }
 
 static enum sp_status read_dtype(struct reader *r, struct sp_safetensor *t,
@@ -108,7 +106,7 @@ static enum sp_status read_dtype(struct reader *r, struct sp_safetensor *t,
     if (name == NULL) return missing(r, v, "dtype", "a string");
     t->dtype = strlen(name) == len ? sp_dtype_find_safetensors(name) : SP_DTYPE_NONE;
     if (t->dtype != SP_DTYPE_NONE) return SP_OK;
-    return sp_fail(r->err, SP_E_INPUT, "dtype \"%.*s\" is unknown", SHOWN_NAME, name);
+    return INVALID(r, "dtype \"%.*s\" is unknown", SHOWN_NAME, name);
 }
 
 static enum sp_status read_shape(struct reader *r, struct sp_safetensor *t,
@@ -125,7 +123,7 @@ static enum sp_status read_shape(struct reader *r, struct sp_safetensor *t,
     t->rank = (unsigned)sp_json_len(v);
     for (unsigned i = 0; i < t->rank; i++) {
         if (sp_json_to_u64(sp_json_at(v, i), &t->shape[i])) continue;
-        return sp_fail(r->err, SP_E_INPUT, "shape[%u] is not an integer 0..2^64-1", i);
+        return INVALID(r, "shape[%u] is not an integer 0..2^64-1", i);
     }
     return SP_OK;
 }
@@ -138,15 +136,13 @@ static enum sp_status read_offsets(struct reader *r, struct sp_safetensor *t,
     uint64_t begin, end;
 
     if (sp_json_kind(v) != SP_JSON_ARRAY) return missing(r, v, "data_offsets", "an array");
-    if (sp_json_len(v) != 2) {
-        return sp_fail(r->err, SP_E_INPUT, "data_offsets has %zu elements, expected 2",
-                       sp_json_len(v));
-    }
+    if (sp_json_len(v) != 2)
+        return INVALID(r, "data_offsets has %zu elements, expected 2", sp_json_len(v));
     if (!sp_json_to_u64(sp_json_at(v, 0), &begin) || !sp_json_to_u64(sp_json_at(v, 1), &end))
-        return sp_fail(r->err, SP_E_INPUT, "data_offsets are not two integers 0..2^64-1");
+        return INVALID(r, "data_offsets are not two integers 0..2^64-1");
     if (begin > end) {
-        return sp_fail(r->err, SP_E_INPUT,
-                       "data_offsets [%" PRIu64 ", %" PRIu64 "] end before they begin", begin, end);
+        return INVALID(r, "data_offsets [%" PRIu64 ", %" PRIu64 "] end before they begin", begin,
+                       end);
     }
     t->offset = begin;
     t->size = end - begin;
@@ -159,7 +155,7 @@ static enum sp_status read_entry(struct reader *r, struct sp_safetensor *t,
     enum sp_status st;
 
     if (sp_json_kind(entry) != SP_JSON_OBJECT) {
-        return sp_fail(r->err, SP_E_INPUT, "its entry is of kind %s, expected an object",
+        return INVALID(r, "its entry is of kind %s, expected an object",
                        sp_json_kind_name(sp_json_kind(entry)));
     }
     if ((st = read_dtype(r, t, entry))) return st;
@@ -184,10 +180,10 @@ static enum sp_status read_member(struct reader *r, const char *name, size_t len
     enum sp_status st;
 
     if (strcmp(name, "__metadata__") == 0) return check_metadata(r, value);
-    if (len == 0) return sp_fail(r->err, SP_E_INPUT, "a tensor's name is empty");
+    if (len == 0) return INVALID(r, "a tensor's name is empty");
     if (len > MAX_NAME) {
-        return sp_fail(r->err, SP_E_INPUT, "tensor %.*s...: name of %zu bytes, expected at most %d",
-                       SHOWN_NAME, name, len, MAX_NAME);
+        return INVALID(r, "tensor %.*s...: name of %zu bytes, expected at most %d", SHOWN_NAME,
+                       name, len, MAX_NAME);
     }
     if ((st = read_entry(r, t, value))) {
         sp_context(r->err, "tensor %.*s", SHOWN_NAME, name);
@@ -220,8 +216,7 @@ static enum sp_status check_keys(struct reader *r, size_t n)
         if (repeated == NULL || key->at < repeated->at) repeated = key;
     }
     if (repeated) {
-        st = sp_fail(r->err, SP_E_INPUT,
-                     "header: not valid JSON at byte %zu: key \"%s\" occurs twice", repeated->at,
+        st = INVALID(r, "header: not valid JSON at byte %zu: key \"%s\" occurs twice", repeated->at,
                      repeated->name);
     }
     return st;
@@ -291,7 +286,7 @@ static enum sp_status read_entries(struct reader *r)
     if (r->json.token != SP_JSON_TOKEN_OPEN_OBJECT) {
         if ((st = sp_json_parse_value(&value, &r->json, SP_JSON_STRICT, SP_JSON_SETTINGS, r->err)))
             return st;
-        st = sp_fail(r->err, SP_E_INPUT, "header is of kind %s, expected an object",
+        st = INVALID(r, "header is of kind %s, expected an object",
                      sp_json_kind_name(sp_json_kind(value)));
         sp_json_free(value);
         return st;
@@ -324,12 +319,12 @@ static enum sp_status check_size(struct reader *r, const struct sp_safetensor *t
     size_t size;
 
     if (!sp_tensor_size(&size, t->dtype, SP_PLAIN, t->shape, t->rank)) {
-        return sp_fail(r->err, SP_E_INPUT, "%s %s is not a whole number of bytes below 2^61", dtype,
+        return INVALID(r, "%s %s is not a whole number of bytes below 2^61", dtype,
                        sp_shape_text(shape, t->shape, t->rank));
     }
     if (size != t->size) {
-        return sp_fail(r->err, SP_E_INPUT, "%s %s needs %zu bytes, data_offsets span %" PRIu64,
-                       dtype, sp_shape_text(shape, t->shape, t->rank), size, t->size);
+        return INVALID(r, "%s %s needs %zu bytes, data_offsets span %" PRIu64, dtype,
+                       sp_shape_text(shape, t->shape, t->rank), size, t->size);
     }
     return SP_OK;
 }
@@ -337,7 +332,7 @@ static enum sp_status check_size(struct reader *r, const struct sp_safetensor *t
 static enum sp_status check_place(struct reader *r, const struct sp_safetensor *t, uint64_t at)
 {
     if (t->offset == at) return SP_OK;
-    return sp_fail(r->err, SP_E_INPUT,
+    return INVALID(r,
                    "begins at %" PRIu64 " of the data, expected %" PRIu64
                    ", where the one before it ends: %s",
                    t->offset, at, t->offset > at ? "a gap" : "an overlap");
@@ -364,13 +359,12 @@ static enum sp_status check_ranges(struct reader *r)
         }
         at = t->offset + t->size;
         if (at <= have) continue;
-        return sp_fail(r->err, SP_E_INPUT,
+        return INVALID(r,
                        "tensor %.*s: ends at byte %" PRIu64
                        " of the data, but the file has only %" PRIu64 ": truncated",
                        SHOWN_NAME, t->name, at, have);
     }
-    if (at != have)
-        return sp_fail(r->err, SP_E_INPUT, "%" PRIu64 " bytes follow the last tensor", have - at);
+    if (at != have) return INVALID(r, "%" PRIu64 " bytes follow the last tensor", have - at);
     for (size_t i = 0; i < n; i++)
         r->header.tensors[i].offset += r->data_start;
     return SP_OK;

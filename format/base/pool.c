@@ -9,6 +9,7 @@
  * looks again; a thread that changes the state looks at the announcement afterwards (both
  * sequentially consistent, so one of the two sees the other). */
 #include "format/base/pool.h"
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "format/system/cpus.h"
 
@@ -20,11 +21,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Spins longer than the pauses between two runs of one token, but briefly compared with a time
  * slice. */
-enum { SPIN_NS = 50000, POLLS_PER_CLOCK = 16 };
+static const double SPIN_SECONDS = 50e-6;
+enum { POLLS_PER_CLOCK = 16 };
 
 /* A claim's part of what is left: halves of a fair share, so that the first ranges do not decide.
  */
@@ -55,14 +56,6 @@ struct sp_pool {
     _Alignas(64) atomic_uint n_sleeping;
     atomic_bool stop;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* Claims the next of the `*left` unclaimed items of the current run; returns how many, 0 when none
  * is left. */
@@ -112,7 +105,7 @@ static bool run_done(struct sp_pool *pool)
 /* Polls until `ready` or the time is over. */
 static bool spin(struct sp_pool *pool, bool (*ready)(struct sp_pool *))
 {
-    int64_t end = 0;
+    double end = 0;
 
     for (;;) {
         for (int i = 0; i < POLLS_PER_CLOCK; i++) {
@@ -120,8 +113,8 @@ static bool spin(struct sp_pool *pool, bool (*ready)(struct sp_pool *))
             sp_cpu_relax();
         }
         if (end == 0)
-            end = now_ns() + SPIN_NS;
-        else if (now_ns() > end)
+            end = sp_seconds() + SPIN_SECONDS;
+        else if (sp_seconds() > end)
             return false;
     }
 }
