@@ -92,13 +92,12 @@ static enum sp_status detect_by_name(struct sp_config_text *t, const char *name)
 enum sp_status sp_config_detect_draft(struct sp_config_text *t)
 {
     const char *speculator = NULL, *type = NULL, *name;
-    size_t len;
     enum sp_status st;
 
     if ((st = sp_json_get_string(t->root, "speculators_model_type", &speculator, t->err)))
         return st;
     if (speculator) return detect_speculator(t, speculator);
-    name = sp_json_to_string(sp_json_at(sp_json_get(t->root, "architectures"), 0), &len);
+    name = sp_json_to_string(sp_json_at(sp_json_get(t->root, "architectures"), 0), NULL);
     if (name && (st = detect_by_name(t, name))) return st;
     if ((st = sp_json_get_string(t->root, "model_type", &type, t->err))) return st;
     for (size_t i = 0; type && i < sizeof assistant_types / sizeof assistant_types[0]; i++) {

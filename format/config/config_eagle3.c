@@ -65,11 +65,8 @@ static bool lists_windows(const struct sp_config_text *t)
     const struct sp_json *types = sp_text_get(t, "layer_types");
     bool found = false;
 
-    for (size_t i = 0; !t->family->reads.layer_types && !found && i < sp_json_len(types); i++) {
-        size_t len;
-        const char *type = sp_json_to_string(sp_json_at(types, i), &len);
-        found = type && strcmp(type, "sliding_attention") == 0;
-    }
+    for (size_t i = 0; !t->family->reads.layer_types && !found && i < sp_json_len(types); i++)
+        found = strcmp(sp_text_at(types, i), "sliding_attention") == 0;
     return found;
 }
 

@@ -81,10 +81,7 @@ static enum sp_status read_delta_layers(struct layer_rules *r)
 
 static bool has_type(const struct sp_json *layer_types, size_t i, const char *wanted)
 {
-    size_t len;
-    const char *type = sp_json_to_string(sp_json_at(layer_types, i), &len);
-
-    return type && strcmp(type, wanted) == 0;
+    return strcmp(sp_text_at(layer_types, i), wanted) == 0;
 }
 
 static bool is_sliding_type(const struct sp_json *layer_types, size_t i)
@@ -103,8 +100,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r)
     bool any = false;
 
     for (size_t i = 0; i < sp_json_len(r->layer_types); i++) {
-        size_t len;
-        const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), &len);
+        const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), NULL);
         if (type == NULL)
             return SP_INVALID(r->t, "%slayer_types[%zu] is not a string", r->t->what, i);
         if (is_sliding_type(r->layer_types, i)) {

@@ -2,6 +2,7 @@
  * attention; and layers that are one sublayer each. Source: the configuration and modeling files of
  * the families in transformers 5.23. */
 #include "format/config/config_readers.h"
+#include "format/base/affix.h"
 
 #include <math.h>
 #include <string.h>
@@ -192,8 +193,7 @@ static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_c
 /* A JSON number, or {"__float__": "Infinity"}, as transformers 5 writes infinities. */
 static bool read_float(double *out, const struct sp_json *v)
 {
-    size_t len;
-    const char *word = sp_json_to_string(sp_json_get(v, "__float__"), &len);
+    const char *word = sp_json_to_string(sp_json_get(v, "__float__"), NULL);
 
     if (word == NULL) return sp_json_to_double(v, out);
     if (strcmp(word, "Infinity") != 0) return false;
@@ -447,12 +447,12 @@ enum sp_status sp_config_read_latent(struct sp_config *out, const struct sp_conf
 static const struct {
     enum sp_sublayer sublayer;
     char letter;
-    const char *names[2];
+    const char *names;
 } kinds[] = {
-    {SP_SUBLAYER_MAMBA, 'M', {"mamba", "linear_attention"}},
-    {SP_SUBLAYER_ATTENTION, '*', {"attention", "full_attention"}},
-    {SP_SUBLAYER_MLP, '-', {"mlp", "mlp"}},
-    {SP_SUBLAYER_EXPERTS, 'E', {"moe", "moe"}},
+    {SP_SUBLAYER_MAMBA, 'M', "mamba linear_attention"},
+    {SP_SUBLAYER_ATTENTION, '*', "attention full_attention"},
+    {SP_SUBLAYER_MLP, '-', "mlp"},
+    {SP_SUBLAYER_EXPERTS, 'E', "moe"},
 };
 
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
@@ -463,22 +463,17 @@ static const char list_key[] = "layers_block_type", pattern_key[] = "hybrid_over
 static const char *pattern_of(const struct sp_config_text *t)
 {
     const struct sp_json *pattern = sp_text_get(t, pattern_key);
-    size_t len;
 
     if (sp_text_get(t, list_key)) return NULL;
-    return pattern ? sp_json_to_string(pattern, &len) : t->family->sublayers;
+    return pattern ? sp_json_to_string(pattern, NULL) : t->family->sublayers;
 }
 
 static bool find_sublayer(enum sp_sublayer *out, const struct sp_config_text *t, size_t i)
 {
-    const char *pattern = pattern_of(t), *name = NULL;
-    size_t len;
+    const char *pattern = pattern_of(t), *name = sp_text_at(sp_text_get(t, list_key), i);
 
-    if (pattern == NULL) name = sp_json_to_string(sp_json_at(sp_text_get(t, list_key), i), &len);
     for (size_t k = 0; k < N_KINDS; k++) {
-        bool is = pattern ? pattern[i] == kinds[k].letter
-                          : name && (strcmp(name, kinds[k].names[0]) == 0 ||
-                                     strcmp(name, kinds[k].names[1]) == 0);
+        bool is = pattern ? pattern[i] == kinds[k].letter : sp_is_among(name, kinds[k].names);
         if (!is) continue;
         *out = kinds[k].sublayer;
         return true;

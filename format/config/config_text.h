@@ -63,6 +63,14 @@ SP_MUST_CHECK enum sp_status sp_text_flag(const struct sp_config_text *t, const 
 SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
                                             const char **out);
 
+/* Item i of a list as a text; "" if it is none. */
+static inline const char *sp_text_at(const struct sp_json *list, size_t i)
+{
+    const char *text = sp_json_to_string(sp_json_at(list, i), NULL);
+
+    return text ? text : "";
+}
+
 /* Returns SP_E_UNSUPPORTED if the key is false. */
 SP_MUST_CHECK enum sp_status sp_text_need(const struct sp_config_text *t, const char *key);
 

@@ -58,14 +58,11 @@ bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_te
 /* True for a tensor of the prediction head that is not its copy of one of the model's tables. */
 static bool is_of_head(const char *name, const char *prefix)
 {
-    static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight",
-                                         "shared_head.weight",
-                                         "transformer.shared_head.output.weight"};
+    static const char copies[] = "embed_tokens.weight shared_head.head.weight shared_head.weight "
+                                 "transformer.shared_head.output.weight";
 
     if (!sp_begins_with(name, prefix)) return false;
-    for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 4; i++)
-        if (strcmp(name + strlen(prefix), copies[i]) == 0) return false;
-    return true;
+    return strcmp(prefix, SP_MTP_PREFIX) == 0 || !sp_is_among(name + strlen(prefix), copies);
 }
 
 /* mlx changes the norms of the model and removes the prediction head. A head in such a checkpoint

@@ -48,15 +48,6 @@ static const struct sp_alias aliases[] = {
 
 static const char csa[] = "compressed_sparse_attention", hca[] = "heavily_compressed_attention";
 
-/* Item i of a list of texts; "" if it has none. */
-static const char *text_at(const struct sp_json *list, unsigned i)
-{
-    size_t len;
-    const char *text = sp_json_to_string(sp_json_at(list, i), &len);
-
-    return text ? text : "";
-}
-
 /* A layer's kind by its name: *ratio = 0, 4 or 128, or -1. */
 static void read_type(int64_t *ratio, const char *type)
 {
@@ -80,7 +71,7 @@ static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_conf
 
     if (st) return st;
     if (types)
-        read_type(&ratio, text_at(types, i));
+        read_type(&ratio, sp_text_at(types, i));
     else if (ratios && !sp_json_to_i64(sp_json_at(ratios, i), &ratio))
         ratio = -1;
     if (ratio != 0 && ratio != 4 && ratio != 128) {
@@ -92,8 +83,8 @@ static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_conf
     l->rate = ratio == 0 ? 0 : rates[ratio == 128];
     l->rope = ratio == 0 ? 1 : 0;
     mlps = sp_text_get(t, "mlp_layer_types");
-    l->hashes = mlps ? strcmp(text_at(mlps, i), "hash_moe") == 0 : i < n_hashed;
-    if (mlps == NULL || l->hashes || strcmp(text_at(mlps, i), "moe") == 0) return SP_OK;
+    l->hashes = mlps ? strcmp(sp_text_at(mlps, i), "hash_moe") == 0 : i < n_hashed;
+    if (mlps == NULL || l->hashes || strcmp(sp_text_at(mlps, i), "moe") == 0) return SP_OK;
     return SP_REFUSED(t, "mlp_layer_types[%u] is neither \"moe\" nor \"hash_moe\"", i);
 }
 

@@ -259,8 +259,7 @@ static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text 
         uint64_t n = 0, len = sp_json_len(names);
         (void)sp_json_to_u64(sp_json_at(sp_json_at(types, i), 1), &n);
         for (uint64_t k = 0; layer < c->n_layers && n <= SP_CAP_LAYERS && k < n * len; k++) {
-            const char *name = sp_json_to_string(sp_json_at(names, k % len), NULL);
-            if (name && strcmp(name, "local") == 0) c->layers[layer].window = window;
+            if (strcmp(sp_text_at(names, k % len), "local") == 0) c->layers[layer].window = window;
             layer++;
         }
     }

@@ -75,8 +75,6 @@ static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text
 {
     unsigned n_first = 8, n_last = 8, n_loop = 0, n_loops = 2, step = 1;
     const char *mode = "per_loop";
-    size_t len;
-    const char *second = sp_json_to_string(sp_json_at(sp_text_get(t, "layer_types"), 1), &len);
     enum sp_status st;
 
     c->unit.init = 0.0177;
@@ -91,7 +89,7 @@ static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text
         return st;
     if (strcmp(mode, "per_loop") != 0)
         return SP_REFUSED(t, "recurrent_kv_cache_mode \"%s\" is not supported", mode);
-    if (second && strcmp(second, "mlp") == 0) step = 2;
+    if (strcmp(sp_text_at(sp_text_get(t, "layer_types"), 1), "mlp") == 0) step = 2;
     c->n_layers /= step;
     n_first /= step;
     n_last /= step;

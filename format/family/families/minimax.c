@@ -84,9 +84,7 @@ static bool find_indexed(struct sp_config *c, const struct sp_config_text *t)
 
     if (types == NULL) types = sp_text_get(t, "sparse_attention_freq");
     for (unsigned i = 0; i < c->n_layers; i++) {
-        size_t len;
-        const char *name = sp_json_to_string(sp_json_at(types, i), &len);
-        int64_t indexed = name && strcmp(name, m3_sparse) == 0;
+        int64_t indexed = strcmp(sp_text_at(types, i), m3_sparse) == 0;
         (void)sp_json_to_i64(sp_json_at(types, i), &indexed);
         c->layers[i].unindexed = indexed == 0;
         any = any || indexed != 0;
