@@ -16,12 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-static void read_i64(float *out, const uint8_t *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)(int64_t)sp_get64(bytes + 8 * i);
-}
-
 bool sp_codec_can_read(enum sp_dtype dtype)
 {
     return sp_dtype_is_float(dtype) || dtype == SP_F64 || dtype == SP_I64;
@@ -34,7 +28,8 @@ void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, siz
     if (dtype == SP_F16) sp_read_f16(out, bytes, n);
     if (dtype == SP_BF16) sp_read_bf16(out, bytes, n);
     if (dtype == SP_F64) sp_read_f64(out, bytes, n);
-    if (dtype == SP_I64) read_i64(out, bytes, n);
+    for (size_t i = 0; dtype == SP_I64 && i < n; i++)
+        out[i] = (float)(int64_t)sp_get64(bytes + 8 * i);
 }
 
 /* The largest magnitude that `dtype` holds after rounding, as f32 bits; magnitudes of finite floats

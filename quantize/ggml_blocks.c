@@ -179,28 +179,19 @@ size_t sp_ggml_unpack(struct sp_group groups[SP_GGML_MAX_GROUPS], uint32_t type,
     return n;
 }
 
-static void decode_kept(float *out, uint32_t type, const uint8_t *block)
-{
-    const struct sp_groupwise *groups = &sp_dtype_info(kept[type].dtype)->groups;
-    struct sp_group group[SP_GGML_MAX_GROUPS];
-    size_t n = sp_ggml_unpack(group, type, block);
-
-    for (size_t i = 0; i < n; i++)
-        sp_group_decode(out + i * groups->cols, groups, kept[type].flags, 1, &group[i]);
-}
-
 void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_blocks)
 {
     const struct sp_ggml_type_info *info = sp_ggml_type_info(type);
 
     assert(info->block);
-    if (type == SP_GGML_F32)
-        sp_read_f32(out, blocks, n_blocks);
-    else if (type == SP_GGML_F16)
-        sp_read_f16(out, blocks, n_blocks);
-    else if (type == SP_GGML_BF16)
-        sp_read_bf16(out, blocks, n_blocks);
-    else
-        for (size_t i = 0; i < n_blocks; i++)
-            decode_kept(out + i * info->block, type, blocks + i * info->size);
+    if (type == SP_GGML_F32) sp_read_f32(out, blocks, n_blocks);
+    if (type == SP_GGML_F16) sp_read_f16(out, blocks, n_blocks);
+    if (type == SP_GGML_BF16) sp_read_bf16(out, blocks, n_blocks);
+    for (size_t i = 0; kept[type].dtype && i < n_blocks; i++) {
+        const struct sp_groupwise *groups = &sp_dtype_info(kept[type].dtype)->groups;
+        struct sp_group group[SP_GGML_MAX_GROUPS];
+        size_t n = sp_ggml_unpack(group, type, blocks + i * info->size);
+        for (size_t g = 0; g < n; g++, out += groups->cols)
+            sp_group_decode(out, groups, kept[type].flags, 1, &group[g]);
+    }
 }
