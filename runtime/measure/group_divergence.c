@@ -176,19 +176,6 @@ static enum sp_status open_window(struct sp_group_divergence *d, struct window *
     return sp_decoder_open(&w->decoder, d->package->target, &d->package->backend, &options, err);
 }
 
-static enum sp_status open_windows(struct sp_group_divergence *d,
-                                   const struct sp_calibration_text *texts, size_t n_texts,
-                                   struct sp_err *err)
-{
-    struct sp_text_window windows[SP_MAX_DIVERGENCE_WINDOWS];
-    size_t n = sp_group_divergence_windows(windows, d->package, texts, n_texts);
-    enum sp_status st = SP_OK;
-
-    for (size_t k = 0; k < n && !st; k++)
-        st = open_window(d, &d->windows[d->n_windows++], &windows[k], &texts[windows[k].text], err);
-    return st;
-}
-
 /* ---- groups ---- */
 
 struct member {
@@ -317,6 +304,8 @@ enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
                                         const struct sp_calibration_text *texts, size_t n_texts,
                                         struct sp_err *err)
 {
+    struct sp_text_window windows[SP_MAX_DIVERGENCE_WINDOWS];
+    size_t n = sp_group_divergence_windows(windows, package, texts, n_texts);
     struct sp_group_divergence *d = NULL;
     enum sp_status st;
 
@@ -324,8 +313,9 @@ enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
     d->package = package;
     d->stats = stats;
     sp_encoder_init(&d->encoder);
-    if ((st = open_windows(d, texts, n_texts, err)) || (st = open_groups(d, err)) ||
-        (st = run_reference(d, err))) {
+    for (size_t k = 0; k < n && !st; k++)
+        st = open_window(d, &d->windows[d->n_windows++], &windows[k], &texts[windows[k].text], err);
+    if (st || (st = open_groups(d, err)) || (st = run_reference(d, err))) {
         sp_group_divergence_close(d);
         return st;
     }

@@ -93,20 +93,25 @@ static void read_slice(void *context, size_t item, unsigned worker)
     b->sums[item] = sum;
 }
 
-double sp_machine_speed_memory(struct sp_machine_speed *speed)
+/* How often in a second n_items are worked on, in the best of a few runs. */
+static double best_rate(struct sp_machine_speed *speed, size_t n_items, sp_pool_fn *work)
 {
     static const double max_seconds = 0.05;
     double best = 0, spent = 0;
 
     for (int i = 0; i < N_READS && spent < max_seconds; i++) {
         double start = sp_seconds(), seconds;
-        sp_pool_run(speed->pool, speed->n_slices, read_slice, speed);
+        sp_pool_run(speed->pool, n_items, work, speed);
         seconds = sp_seconds() - start;
         spent += seconds;
-        if (seconds > 0 && (double)speed->n_slices * (double)SLICE / seconds > best)
-            best = (double)speed->n_slices * (double)SLICE / seconds;
+        if (seconds > 0 && 1 / seconds > best) best = 1 / seconds;
     }
     return best;
+}
+
+double sp_machine_speed_memory(struct sp_machine_speed *speed)
+{
+    return best_rate(speed, speed->n_slices, read_slice) * (double)speed->n_slices * (double)SLICE;
 }
 
 static void multiply(void *context, size_t item, unsigned worker)
@@ -120,14 +125,7 @@ static void multiply(void *context, size_t item, unsigned worker)
 double sp_machine_speed_products(struct sp_machine_speed *speed)
 {
     unsigned n_threads = sp_pool_n_threads(speed->pool);
-    double best = 0;
 
-    for (int i = 0; i < N_READS && speed->kernels->peak; i++) {
-        double start = sp_seconds(), seconds;
-        sp_pool_run(speed->pool, n_threads, multiply, speed);
-        seconds = sp_seconds() - start;
-        if (seconds > 0 && n_threads * (double)speed->sums[0] / seconds > best)
-            best = n_threads * (double)speed->sums[0] / seconds;
-    }
-    return best;
+    if (speed->kernels->peak == NULL) return 0;
+    return best_rate(speed, n_threads, multiply) * n_threads * (double)speed->sums[0];
 }

@@ -227,17 +227,6 @@ static enum sp_status reserve(struct sp_dry_scratch *d, size_t n, size_t n_vocab
     return SP_OK;
 }
 
-/* Copies the last n tokens, the newest first. */
-static void copy_recent(uint32_t *recent, const struct sp_history *h, size_t n)
-{
-    size_t i = 0;
-
-    for (size_t at = h->n_newer; at > 0 && i < n; at--)
-        recent[i++] = h->newer[at - 1];
-    for (size_t at = h->n_older; at > 0 && i < n; at--)
-        recent[i++] = h->older[at - 1];
-}
-
 /* The Z-algorithm (Gusfield 1997, section 1.4): matches[i] = the number of equal tokens of recent
  * and recent + i, for i > 0. */
 static void find_matches(uint32_t *matches, const uint32_t *recent, size_t n)
@@ -277,7 +266,8 @@ enum sp_status sp_dry_penalize(struct sp_dry_scratch *d, float *logits, size_t n
         n = (size_t)s->dry_penalty_last_n;
     if (!sp_dry_is_on(s) || n <= allowed) return SP_OK;
     if ((st = reserve(d, n, n_vocab, err))) return st;
-    copy_recent(d->recent, h, n);
+    for (size_t i = 0; i < n; i++)
+        d->recent[i] = sp_history_at(h, i);
     limit = n; /* tokens after the last breaker */
     for (size_t i = 0; i < limit; i++)
         if (find_breaker(h->breakers, d->recent, i, &n_tail)) limit = i - n_tail;

@@ -188,15 +188,6 @@ bool sp_sampling_looks_back(const struct sp_sampling *s)
     return penalizes_tokens(s) || sp_dry_is_on(s);
 }
 
-/* Copies the last n tokens of a history. */
-static void copy_recent(uint32_t *recent, const struct sp_history *h, size_t n)
-{
-    size_t newer = h->n_newer < n ? h->n_newer : n, older = n - newer;
-
-    if (older) memcpy(recent, h->older + (h->n_older - older), older * sizeof *recent);
-    if (newer) memcpy(recent + older, h->newer + (h->n_newer - newer), newer * sizeof *recent);
-}
-
 static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
                                       const struct sp_sampling *s, const struct sp_history *h,
                                       struct sp_err *err)
@@ -208,7 +199,8 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     if (!penalizes_tokens(s) || n == 0) return SP_OK;
     if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err)))
         return st;
-    copy_recent(scratch->recent, h, n);
+    for (size_t i = 0; i < n; i++)
+        scratch->recent[i] = sp_history_at(h, i);
     qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
     for (size_t i = 0, j; i < n; i = j) {
         float *logit;
@@ -304,15 +296,17 @@ static void softmax_all(struct sp_sampler_scratch *s, double temperature)
         p[i] /= sum;
 }
 
-/* Collects the tokens with a probability of at least `least` as candidates; their number. */
-static size_t collect_above(struct sp_sampler_scratch *s, double least)
+/* Collects the tokens with a probability of at least `least` as candidates, or with such a logit,
+ * in `prob`; returns their number. */
+static size_t collect_above(struct sp_sampler_scratch *s, bool logits, double least)
 {
     struct candidate *c = s->candidates;
     size_t n = 0;
 
-    for (size_t i = 0; i < s->n_vocab; i++)
-        if (s->probs[i] >= least)
-            c[n++] = (struct candidate){.prob = s->probs[i], .id = (uint32_t)i};
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        double x = logits ? (double)s->logits[i] : s->probs[i];
+        if (x >= least) c[n++] = (struct candidate){.prob = x, .id = (uint32_t)i};
+    }
     return n;
 }
 
@@ -427,18 +421,6 @@ static double floor_of_sigma(const struct sp_sampler_scratch *s, double n_sigma)
     return max - n_sigma * sqrt(n ? sum / (double)n : 0);
 }
 
-/* Collects the logits of at least `least` as candidates, in `prob`, and returns their number. */
-static size_t collect_logits(struct sp_sampler_scratch *s, double least)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n_vocab; i++) {
-        struct candidate next = {.prob = (double)s->logits[i], .id = (uint32_t)i};
-        if (next.prob >= least) s->candidates[n++] = next;
-    }
-    return n;
-}
-
 /* XTC ("exclude top choices", by p-e-w, text-generation-webui's pull request 6335): of the
  * candidates with a probability of at least the threshold, keeps the least likely alone. */
 static size_t keep_least_of_top(struct candidate *c, size_t n, double threshold)
@@ -499,14 +481,13 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
         return k;
     }
     if (s->top_n_sigma > 0) {
-        n = collect_logits(scratch, least);
+        n = collect_above(scratch, true, least);
         softmax_candidates(c, n, (double)s->temperature);
         return n;
     }
     softmax_all(scratch, (double)s->temperature);
-    if (s->typical_p < 1) return collect_above(scratch, 0);
-    if (s->top_p < 1) return collect_above(scratch, floor_of_nucleus(n, (double)s->top_p));
-    return collect_above(scratch, 0);
+    if (!(s->typical_p < 1) && s->top_p < 1) least = floor_of_nucleus(n, (double)s->top_p);
+    return collect_above(scratch, false, least);
 }
 
 /* Steps 3 to 5 of logit_transforms.h. Returns the number of candidates left, in ascending id. */

@@ -121,6 +121,13 @@ struct sp_history {
     const struct sp_dry_breakers *breakers; /* of DRY; NULL: none */
 };
 
+/* Token i of a history, counted from the newest. */
+static inline uint32_t sp_history_at(const struct sp_history *h, size_t i)
+{
+    return i < h->n_newer ? h->newer[h->n_newer - 1 - i]
+                          : h->older[h->n_older - 1 - (i - h->n_newer)];
+}
+
 /* Checks the ranges of all options. SP_E_USAGE names one; n_vocab bounds the ids of biases. */
 SP_MUST_CHECK enum sp_status sp_sampling_check(const struct sp_sampling *sampling, size_t n_vocab,
                                                struct sp_err *err);

@@ -4,7 +4,7 @@
  * The transforms are expensive, the draw is cheap. Slots with the same row (such as a prompt's
  * last row, from which many answers begin), equal options and, if penalties are set, equal recent
  * tokens share one pass of the transforms; each slot draws with its own seed. */
-#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/sampling_chooser.h"
 
 #include "format/base/mem.h"
 #include "quantize/kernels.h"
@@ -138,12 +138,8 @@ enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp
     while (i < s->n_slots && s->slots[i].used)
         i++;
     if (i == s->n_slots) {
-        struct slot *grown = NULL;
-        cap = s->n_slots ? 2 * s->n_slots : 4;
-        if ((st = sp_new(&grown, cap, sizeof *grown, err))) return st;
-        if (s->n_slots) memcpy(grown, s->slots, s->n_slots * sizeof *grown);
-        free(s->slots);
-        s->slots = grown;
+        if ((st = sp_grow(&s->slots, &cap, cap + 1, sizeof *s->slots, err))) return st;
+        memset(s->slots + i, 0, (cap - i) * sizeof *s->slots);
         s->n_slots = cap;
     }
     st = fill_slot(&s->slots[i], s, &o, err);
@@ -248,18 +244,13 @@ static enum sp_status make_query(struct query *query, struct sp_sampler *s, int 
     return SP_OK;
 }
 
-static uint32_t recent_at(const struct sp_history *h, size_t i)
-{
-    return i < h->n_older ? h->older[i] : h->newer[i - h->n_older];
-}
-
 static bool same_history(const struct sp_history *a, const struct sp_history *b)
 {
     size_t n = a->n_older + a->n_newer;
 
     if (n != b->n_older + b->n_newer) return false;
     for (size_t i = 0; i < n; i++)
-        if (recent_at(a, i) != recent_at(b, i)) return false;
+        if (sp_history_at(a, i) != sp_history_at(b, i)) return false;
     return true;
 }
 

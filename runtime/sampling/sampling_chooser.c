@@ -1,7 +1,6 @@
 /* Sampled choice in a drafted sequence, coupled or by rejection (runtime/sampling/chooser.h). */
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/sampling/chooser.h"
-#include "runtime/sampling/sampler.h"
 
 #include "format/base/mem.h"
 

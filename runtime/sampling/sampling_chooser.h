@@ -5,6 +5,7 @@
 #include "runtime/sampling/chooser.h"
 #include "runtime/spectool.h"
 #include "runtime/vector/vector.h"
+#include "runtime/sampling/logit_transforms.h"
 
 /* A chooser that chooses no end token before an answer has its least number of tokens: `min_tokens`
  * of a request. It masks the logits of draft and target alike. */
@@ -32,5 +33,28 @@ SP_MUST_CHECK enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser 
                                                      size_t max_draft_len, struct sp_err *err);
 void sp_sampling_chooser_free(struct sp_sampling_chooser *state); /* NULL is fine */
 struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state);
+
+/* ---- the sampler of a package (sampler.c) ----
+ *
+ * What the choosers of sessions use of struct sp_sampler, whose public functions spectool.h
+ * declares.
+ *
+ * A package has one sampler. Each sampled answer has a slot in it, so that all sequences share the
+ * buffers of the transforms. Its functions are called by the thread that holds the scheduler. */
+
+/* sp_sampler_open with the instruction set `vector`, which changes no result. */
+SP_MUST_CHECK enum sp_status sp_sampler_open_for(struct sp_sampler **out, size_t n_vocab,
+                                                 size_t n_context, const struct sp_vector *vector,
+                                                 struct sp_err *err);
+
+/* The distribution of position `pos` of a sequence whose caller holds its tokens, ids[0..pos-1].
+ * Failures are those of sp_sampler_distribution. */
+SP_MUST_CHECK enum sp_status sp_sampler_slot_distribution(struct sp_sampler *sampler, size_t slot,
+                                                          struct sp_distribution *out,
+                                                          const struct sp_logits *logits,
+                                                          const uint32_t *ids, size_t pos,
+                                                          struct sp_err *err);
+
+const struct sp_vector *sp_sampler_vector(const struct sp_sampler *sampler); /* static */
 
 #endif

@@ -5,7 +5,6 @@
  * sequence, stop texts (stop_filter.c) and the budget. */
 #include "runtime/chat/chat_reader.h"
 #include "runtime/sampling/chooser.h"
-#include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
