@@ -5,7 +5,7 @@
 #include "convert/export/export.h"
 
 struct options {
-    struct sp_export_options export;
+    struct sp_create_options export;
     const char *type;
     int64_t n_threads;
 };
@@ -35,11 +35,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_create_report report;
     struct sp_user_stores user;
     enum sp_status st;
-    struct sp_export_options export = o->export;
+    struct sp_create_options export = o->export;
 
-    export.input = args->operands[0];
+    export.from = args->operands[0];
     export.output = args->operands[1];
-    export.type = sp_create_type(o->type);
+    export.target_type = sp_create_type(o->type);
     export.n_threads = (unsigned)o->n_threads;
     sp_create_attach(&export.callbacks, &listener);
     sp_user_stores_find(&user);

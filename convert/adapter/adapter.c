@@ -20,12 +20,15 @@ static const char config_name[] = "adapter_config.json";
 
 /* ---- files ---- */
 
-/* Fails because a folder has no tensors; the message names a file of another format if there is
- * one. */
-static enum sp_status fail_without_tensors(const char *folder, struct sp_err *err)
+/* *out = the tensors' file of a folder, owned by the caller. The message names a file of another
+ * format if there is one. */
+static enum sp_status find_tensors(char **out, const char *folder, struct sp_err *err)
 {
+    static const char *const names[] = {"adapter_model.safetensors", "adapters.safetensors"};
     static const char *const others[] = {"adapter_model.bin", "adapters.npz"};
 
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (sp_file_exists_in(folder, names[i])) return sp_file_join(out, folder, names[i], err);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (!sp_file_exists_in(folder, others[i])) continue;
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -37,16 +40,6 @@ static enum sp_status fail_without_tensors(const char *folder, struct sp_err *er
         err, SP_E_INPUT,
         "%s: contains neither adapter_model.safetensors (PEFT) nor adapters.safetensors (mlx-lm)",
         folder);
-}
-
-/* *out = the tensors' file of a folder, owned by the caller. */
-static enum sp_status find_tensors(char **out, const char *folder, struct sp_err *err)
-{
-    static const char *const names[] = {"adapter_model.safetensors", "adapters.safetensors"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (sp_file_exists_in(folder, names[i])) return sp_file_join(out, folder, names[i], err);
-    return fail_without_tensors(folder, err);
 }
 
 /* *is_gguf = whether a file is a GGUF file; one that is neither that nor safetensors is refused. */
@@ -308,15 +301,6 @@ static enum sp_status read_tensors(struct sp_adapter *a, struct sp_err *err)
     return st;
 }
 
-static enum sp_status read_metadata(struct sp_adapter *a, struct sp_err *err)
-{
-    enum sp_status st = sp_adapter_config_of_gguf(&a->config, a->file.gguf.file, err);
-
-    if (st) sp_context(err, "%s", a->path);
-    a->n_skipped = a->file.gguf.n_skipped;
-    return st;
-}
-
 enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
                                const struct sp_config *model, struct sp_err *err)
 {
@@ -343,7 +327,11 @@ enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
     }
     if (!is_gguf && (st = read_config(&a, folder, err))) goto done;
     if ((st = sp_adapter_file_open(&a.file, a.path, is_gguf, model, err))) goto done;
-    if (is_gguf && (st = read_metadata(&a, err))) goto done;
+    if (is_gguf && (st = sp_adapter_config_of_gguf(&a.config, a.file.gguf.file, err))) {
+        sp_context(err, "%s", a.path);
+        goto done;
+    }
+    a.n_skipped = a.file.gguf.n_skipped;
     if ((st = read_tensors(&a, err))) goto done;
     if ((st = digest_file(&a.digest, a.path, err))) goto done;
     *out = a;

@@ -8,39 +8,32 @@
 
 _Static_assert((int)SP_GGUF_MAX_RANK <= (int)SP_MAX_RANK, "shapes fit");
 
-static enum sp_status list_safetensors(struct sp_adapter_file *f, struct sp_err *err)
+static enum sp_status list_tensors(struct sp_adapter_file *f, struct sp_err *err)
 {
-    const struct sp_safetensor *all = sp_safetensors_tensors(f->safetensors, &f->n);
-    enum sp_status st;
-
-    if ((st = sp_new(&f->tensors, f->n, sizeof *f->tensors, err))) return st;
-    for (size_t i = 0; i < f->n; i++) {
-        struct sp_adapter_tensor *t = &f->tensors[i];
-        *t = (struct sp_adapter_tensor){.name = all[i].name,
-                                        .published = all[i].name,
-                                        .dtype = all[i].dtype,
-                                        .rank = all[i].rank,
-                                        .plain = &all[i]};
-        memcpy(t->shape, all[i].shape, all[i].rank * sizeof *t->shape);
-    }
-    return SP_OK;
-}
-
-static enum sp_status list_gguf(struct sp_adapter_file *f, struct sp_err *err)
-{
+    const struct sp_safetensor *plain = NULL;
     enum sp_status st;
 
     f->n = f->gguf.n;
+    if (f->safetensors) plain = sp_safetensors_tensors(f->safetensors, &f->n);
     if ((st = sp_new(&f->tensors, f->n, sizeof *f->tensors, err))) return st;
     for (size_t i = 0; i < f->n; i++) {
-        const struct sp_gguf_weight *w = &f->gguf.weights[i];
         struct sp_adapter_tensor *t = &f->tensors[i];
-        *t = (struct sp_adapter_tensor){.name = w->tensor->name,
-                                        .published = w->name,
-                                        .dtype = sp_gguf_weight_float_type(w),
-                                        .rank = w->rank,
-                                        .encoded = w};
-        memcpy(t->shape, w->shape, w->rank * sizeof *t->shape);
+        if (plain) {
+            *t = (struct sp_adapter_tensor){.name = plain[i].name,
+                                            .published = plain[i].name,
+                                            .dtype = plain[i].dtype,
+                                            .rank = plain[i].rank,
+                                            .plain = &plain[i]};
+            memcpy(t->shape, plain[i].shape, t->rank * sizeof *t->shape);
+        } else {
+            const struct sp_gguf_weight *w = &f->gguf.weights[i];
+            *t = (struct sp_adapter_tensor){.name = w->tensor->name,
+                                            .published = w->name,
+                                            .dtype = sp_gguf_weight_float_type(w),
+                                            .rank = w->rank,
+                                            .encoded = w};
+            memcpy(t->shape, w->shape, t->rank * sizeof *t->shape);
+        }
     }
     return SP_OK;
 }
@@ -52,14 +45,9 @@ enum sp_status sp_adapter_file_open(struct sp_adapter_file *out, const char *pat
     enum sp_status st;
 
     *out = f;
-    if (is_gguf) {
-        st = sp_gguf_adapter_open(&f.gguf, path, model, err);
-        if (!st) st = list_gguf(&f, err);
-    } else {
-        st = sp_safetensors_open(&f.safetensors, path, NULL, err);
-        if (!st) st = list_safetensors(&f, err);
-    }
-    if (st) {
+    st = is_gguf ? sp_gguf_model_open(&f.gguf, path, model, NULL, err)
+                 : sp_safetensors_open(&f.safetensors, path, NULL, err);
+    if (st || (st = list_tensors(&f, err))) {
         sp_adapter_file_close(&f);
         return st;
     }

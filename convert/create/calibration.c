@@ -75,19 +75,11 @@ static const float *squares_of(const struct sp_pack_tensor *t)
     return (const float *)(const void *)t->data;
 }
 
-/* Whether the numbers of a tensor of rank 1 or 2 can be used. */
-static bool are_sound(const struct sp_pack_tensor *t)
-{
-    size_t n = (size_t)t->shape[0];
-
-    if (t->rank == 2) return sp_gptq_are_squares(squares_of(t), n * (size_t)t->shape[1]);
-    return sp_gptq_is_sound(t->data, sp_gptq_cols(n));
-}
-
 static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+    size_t n = (size_t)t->shape[0];
 
     if (t->part == SP_PART_FILE || t->dtype != (t->rank == 2 ? SP_F32 : SP_BF16) ||
         t->layout != SP_PLAIN || t->rank > 2) {
@@ -95,13 +87,15 @@ static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct
                        "%s: tensor %s: expected bf16 of rank 1 or f32 of rank 2, of a model",
                        sp_pack_path(pack), t->name);
     }
-    if (t->rank == 1 && sp_gptq_cols((size_t)t->shape[0]) == 0) {
+    if (t->rank == 1 && sp_gptq_cols(n) == 0) {
         return sp_fail(err, SP_E_INPUT,
                        "%s: tensor %s: %zu numbers are not the factors of any input",
-                       sp_pack_path(pack), t->name, (size_t)t->shape[0]);
+                       sp_pack_path(pack), t->name, n);
     }
     if ((st = sp_pack_check_tensor(pack, i, err))) return st;
-    if (are_sound(t)) return SP_OK;
+    if (t->rank == 2 ? sp_gptq_are_squares(squares_of(t), n * (size_t)t->shape[1])
+                     : sp_gptq_is_sound(t->data, sp_gptq_cols(n)))
+        return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: tensor %s: it contains a number that is not finite or out of its range",
                    sp_pack_path(pack), t->name);
@@ -251,20 +245,15 @@ static bool is_lookup(const struct sp_tensor_spec *spec, bool is_tied)
     return !is_tied || strcmp(spec->name, "embed_tokens.weight") != 0;
 }
 
-static bool has_head(const struct sp_source *source)
-{
-    for (size_t i = 0; i < source->specs.n_specs; i++)
-        if (source->specs.specs[i].role == SP_ROLE_HEAD) return true;
-    return false;
-}
-
 enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, struct sp_plan *plan,
                                     const struct sp_source *source, enum sp_part part,
                                     size_t *n_used, size_t *n_without, struct sp_err *err)
 {
-    bool is_tied = !has_head(source);
+    bool is_tied = true;
     enum sp_status st;
 
+    for (size_t i = 0; i < source->specs.n_specs; i++)
+        is_tied = is_tied && source->specs.specs[i].role != SP_ROLE_HEAD;
     *n_used = *n_without = 0;
     if (part == SP_PART_DRAFT && !rounds(plan, part)) return SP_OK;
     if ((st = check_source(file, source, part, err))) return st;

@@ -1,7 +1,6 @@
 #include "convert/create/create.h"
 
 #include "convert/create/create_job.h"
-#include "convert/source/token_tables.h"
 #include "convert/source/source.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"

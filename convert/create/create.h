@@ -108,9 +108,10 @@ struct sp_create_options {
     struct sp_budget budget;    /* chooses the types that nothing else does; target_type is NONE */
     const char *calibration;    /* a file for q2 to q8 matrices; NULL: none */
     unsigned n_threads;         /* 0: as many as there are */
-    bool force;                 /* replace an existing output */
-    bool dry_run;               /* check and plan, write nothing */
-    bool only_read;             /* check, plan, read and convert every weight, write nothing */
+    uint64_t shard_size; /* sp_export: bytes of tensors in a file, at most; 0: SP_EXPORT_SHARD */
+    bool force;          /* replace an existing output */
+    bool dry_run;        /* check and plan, write nothing */
+    bool only_read;      /* check, plan, read and convert every weight, write nothing */
     bool outline;     /* write an outline (format/packfile_write.h), for which no weight is read */
     bool allow_lossy; /* sp_requantize: quantized tensors may be quantized again */
     /* sp_requantize: members, after the digests, of a receipt of the draft's type

@@ -1,6 +1,6 @@
 #include "convert/create/create_job.h"
 
-#include "convert/source/token_tables.h"
+#include "convert/source/source.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
 #include "format/tokenizer/bpe_files.h"

@@ -184,7 +184,8 @@ done:
 
 /* ---- the checks ---- */
 
-/* The rows a block draft looks up and scores are the target's, or its own and then as many. */
+/* The rows a block draft looks up and scores are the target's, or its own and then as many. fc's
+ * columns are settled as taps times the draft's own idea of the target's width. */
 static enum sp_status check_tables(const struct sp_config *target, const struct sp_config *draft,
                                    struct sp_err *err)
 {
@@ -203,7 +204,9 @@ static enum sp_status check_tables(const struct sp_config *target, const struct 
         return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %u-token vocabulary",
                        d->mask_token, target->n_vocab);
     }
-    return SP_OK;
+    if (d->target_hidden == target->n_hidden) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "dflash fc input %llu != %u ids * target hidden %u",
+                   (unsigned long long)d->n_taps * d->target_hidden, d->n_taps, target->n_hidden);
 }
 
 static enum sp_status check_taps(const struct sp_config *target, const struct sp_config *draft,
@@ -227,17 +230,6 @@ static enum sp_status check_taps(const struct sp_config *target, const struct sp
     return SP_OK;
 }
 
-/* fc's columns are settled as taps times the draft's own idea of the target's width. */
-static enum sp_status check_features(const struct sp_config *target, const struct sp_config *draft,
-                                     struct sp_err *err)
-{
-    const struct sp_draft_config *d = &draft->draft;
-
-    if (d->target_hidden == target->n_hidden) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "dflash fc input %llu != %u ids * target hidden %u",
-                   (unsigned long long)d->n_taps * d->target_hidden, d->n_taps, target->n_hidden);
-}
-
 /* Ids mean the same on both sides by now, so merges are compared as numbers. */
 static enum sp_status compare_merges(const struct sp_vocab *target, const struct sp_vocab *draft,
                                      struct sp_err *err)
@@ -246,12 +238,9 @@ static enum sp_status compare_merges(const struct sp_vocab *target, const struct
 
     for (size_t i = 0; i < n; i++) {
         const struct sp_vocab_merge *a = &draft->merges[i], *b = &target->merges[i];
-        struct shown_token al, ar, bl, br;
+        struct shown_token al = show(draft, a->left), ar = show(draft, a->right);
+        struct shown_token bl = show(target, b->left), br = show(target, b->right);
         if (a->left == b->left && a->right == b->right) continue;
-        al = show(draft, a->left);
-        ar = show(draft, a->right);
-        bl = show(target, b->left);
-        br = show(target, b->right);
         return sp_fail(err, SP_E_INPUT,
                        "draft tokenizer differs from target at merge %zu (\"%.*s %.*s\" vs "
                        "\"%.*s %.*s\")",
@@ -394,15 +383,6 @@ static enum sp_status check_assistant(const struct sp_config *target, const stru
     return st;
 }
 
-static enum sp_status check_block_draft(const struct sp_config *target,
-                                        const struct sp_config *draft, struct sp_err *err)
-{
-    enum sp_status st;
-
-    if ((st = check_taps(target, draft, err)) || (st = check_tables(target, draft, err))) return st;
-    return check_features(target, draft, err);
-}
-
 static enum sp_status check_language_model(struct sp_vocab_order *order,
                                            const struct sp_draft_compat_side *target,
                                            const struct sp_draft_compat_side *draft,
@@ -431,12 +411,8 @@ static enum sp_status count_weights(double *out, const struct sp_config *config,
 
     if ((st = sp_specs_of_config(&specs, config, err))) return st;
     *out = 0;
-    for (size_t i = 0; i < specs.n_specs; i++) {
-        double n = 1;
-        for (unsigned k = 0; k < specs.specs[i].rank; k++)
-            n *= (double)specs.specs[i].shape[k];
-        *out += n;
-    }
+    for (size_t i = 0; i < specs.n_specs; i++)
+        *out += (double)sp_spec_elements(&specs.specs[i]);
     sp_specs_release(&specs);
     return SP_OK;
 }
@@ -475,7 +451,8 @@ enum sp_status sp_draft_compat_check(struct sp_vocab_order *order,
     case SP_DRAFT_DFLASH:
     case SP_DRAFT_DFLASH2:
     case SP_DRAFT_DSPARK:
-        st = check_block_draft(t, d, err);
+        st = check_taps(t, d, err);
+        if (!st) st = check_tables(t, d, err);
         break;
     case SP_DRAFT_ASSISTANT:
         st = check_assistant(t, d, warnings, err);

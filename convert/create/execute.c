@@ -4,14 +4,14 @@
  * Every thread does the same: if the oldest chunk is converted and no other thread writes, it
  * writes that chunk; else it takes the next chunk off the plan and converts it; if neither can be
  * done, it waits. So chunks are written one at a time and in order, as the digest of a tensor
- * requires, and no thread waits for a round to end. Failures are reported in order, too: the first
- * one of the plan, whatever the number of threads.
+ * requires, and no thread waits for a round to end. Every chunk is a function of its rows. Failures
+ * are reported in order, too: the first one of the plan, whatever the number of threads.
  *
  * Mapped pages of a packed source count as memory, so those of a written chunk are released. The
  * thread that writes checks the digests of a packed source. */
 #include "convert/create/plan.h"
 
-#include "convert/source/source_read.h"
+#include "convert/source/source.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
@@ -109,15 +109,6 @@ static uint64_t first_row_of(const struct sp_tensor_spec *spec, uint64_t panel)
     return panel / per_matrix * spec->shape[spec->rank - 2] + panel % per_matrix * SP_PANEL_ROWS;
 }
 
-/* Returns the largest number of panels of a chunk. */
-static uint64_t chunk_panels(const struct executor *x, const struct sp_plan_item *item)
-{
-    uint64_t panel = sp_spec_cols(item->spec) * SP_PANEL_ROWS;
-    uint64_t n = x->chunk_elements / panel;
-
-    return n ? n : 1;
-}
-
 static bool is_matrix(const struct sp_plan_item *item)
 {
     return item->bytes == NULL && item->layout == SP_PANEL;
@@ -168,7 +159,8 @@ static bool next_chunk(struct executor *x, struct chunk *c)
     c->index = x->cursor.item;
     if (is_matrix(item)) {
         all = n_panels(item->spec);
-        n = chunk_panels(x, item);
+        n = x->chunk_elements / (sp_spec_cols(item->spec) * SP_PANEL_ROWS);
+        if (n == 0) n = 1;
     } else {
         all = item->size;
         n = item->bytes ? COPY_SIZE : all;
@@ -310,21 +302,16 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
     return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);
 }
 
-/* Numbers that cannot be converted are often damage: then the damage is reported instead. */
-static void blame_damage(struct chunk *c)
-{
-    struct sp_err err = {0};
-
-    if (c->mapped && check_packed(c, &err)) c->err = err;
-}
-
 static void convert(struct chunk *c, struct worker *w)
 {
-    c->err = (struct sp_err){0};
+    struct sp_err damage = {0};
+
+    c->err = damage;
     if (c->item->bytes) return;
     if ((is_matrix(c->item) ? convert_panels : convert_plain)(c, w, &c->err)) {
         sp_context(&c->err, "%s: tensor %s", c->item->source->path, c->item->spec->name);
-        blame_damage(c);
+        /* Numbers that cannot be converted are often damage, which is reported instead. */
+        if (c->mapped && check_packed(c, &damage)) c->err = damage;
     }
     c->bytes = c->out;
 }
@@ -458,28 +445,6 @@ static void close_executor(struct executor *x)
     sp_hash_free(x->read_hash);
     pthread_cond_destroy(&x->changed);
     pthread_mutex_destroy(&x->lock);
-}
-
-enum sp_status sp_plan_open_writer(struct sp_pack_writer **out, const struct sp_plan *plan,
-                                   const char *path, bool force, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_pack_tensor *tensors = NULL;
-
-    if ((st = sp_new(&tensors, plan->n_items, sizeof *tensors, err))) return st;
-    for (size_t i = 0; i < plan->n_items; i++) {
-        const struct sp_plan_item *item = &plan->items[i];
-        tensors[i] = (struct sp_pack_tensor){.name = item->spec->name,
-                                             .part = item->part,
-                                             .dtype = item->to,
-                                             .layout = item->layout,
-                                             .rank = item->spec->rank};
-        for (unsigned d = 0; d < item->spec->rank; d++)
-            tensors[i].shape[d] = item->spec->shape[d];
-    }
-    st = sp_pack_writer_open(out, path, force, tensors, plan->n_items, err);
-    free(tensors);
-    return st;
 }
 
 enum sp_status sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer *writer,

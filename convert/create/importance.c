@@ -58,6 +58,7 @@ static enum sp_status add(struct import *m, const struct sums *s, const struct s
     uint64_t n = spec->rank == 3 ? spec->shape[0] : 1, cols = sp_spec_cols(spec);
     struct sp_gguf_tensor tensor = {.name = s->name};
     struct sp_gguf_weight w = {.name = published, .tensor = &tensor, .rank = spec->rank};
+    struct sp_pack_tensor *made;
     char *name = NULL;
     float *sums = NULL;
 
@@ -70,18 +71,14 @@ static enum sp_status add(struct import *m, const struct sums *s, const struct s
     memcpy(w.shape, spec->shape, sizeof w.shape);
     if ((st = sp_gguf_find_orders(&w, &m->model, err))) return st;
     st = sp_grow(&m->all.tensors, &m->all.cap, m->all.n + 1, sizeof *m->all.tensors, err);
-    if (st || (st = sp_new(&sums, s->n, sizeof *sums, err))) return st;
-    if ((st = copy_sums(sums, s, &w.cols, err)) ||
-        (st = sp_copy_text(&name, spec->name, strlen(spec->name), err))) {
-        free(sums);
-        return st;
-    }
-    m->all.tensors[m->all.n++] = (struct sp_pack_tensor){.name = name,
-                                                         .part = SP_PART_TARGET,
-                                                         .rank = 2,
-                                                         .shape = {n, cols},
-                                                         .data = (const uint8_t *)sums};
-    return SP_OK;
+    if (st) return st;
+    made = &m->all.tensors[m->all.n++];
+    *made = (struct sp_pack_tensor){.part = SP_PART_TARGET, .rank = 2, .shape = {n, cols}};
+    if ((st = sp_copy_text(&name, spec->name, strlen(spec->name), err))) return st;
+    made->name = name;
+    if ((st = sp_new(&sums, s->n, sizeof *sums, err))) return st;
+    made->data = (const uint8_t *)sums;
+    return copy_sums(sums, s, &w.cols, err);
 }
 
 /* Whether a checkpoint has a canonical tensor, `inner` within `prefix`, in the published one. */

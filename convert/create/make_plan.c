@@ -1,7 +1,7 @@
 #include "convert/create/create_job.h"
 
 #include "convert/create/plan.h"
-#include "convert/source/token_tables.h"
+#include "convert/source/source.h"
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"

@@ -17,21 +17,6 @@ static const char *const rope_names[] = {
     [SP_ROPE_DYNAMIC] = "dynamic",   [SP_ROPE_NTK_ALPHA] = "stretched",
 };
 
-/* NULL: no block draft. */
-static const char *block_kind(enum sp_draft_kind kind)
-{
-    switch (kind) {
-    case SP_DRAFT_DFLASH:
-        return "dflash";
-    case SP_DRAFT_DFLASH2:
-        return "dflash2";
-    case SP_DRAFT_DSPARK:
-        return "dspark";
-    default:
-        return NULL;
-    }
-}
-
 /* Layers whose output is read; -1 stands for the embeddings. */
 static void put_taps(struct sp_json_out *out, const struct sp_draft_config *d)
 {
@@ -44,10 +29,9 @@ static void put_taps(struct sp_json_out *out, const struct sp_draft_config *d)
 static void put_block(struct sp_json_out *out, const struct sp_draft_config *d)
 {
     sp_json_out_print(out,
-                      "%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
+                      ",\"block_size\":%u,\"mask_token_id\":%" PRIu32
                       ",\"target_hidden_size\":%u,\"num_target_layers\":%u",
-                      block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
-                      d->n_target_layers);
+                      d->block_size, d->mask_token, d->target_hidden, d->n_target_layers);
     put_taps(out, d);
     if (d->n_head_rows) sp_json_out_print(out, ",\"draft_vocab_size\":%u", d->n_head_rows);
     if (d->kind != SP_DRAFT_DSPARK) return;
@@ -58,8 +42,8 @@ static void put_block(struct sp_json_out *out, const struct sp_draft_config *d)
 
 static void put_eagle(struct sp_json_out *out, const struct sp_draft_config *d)
 {
-    sp_json_out_print(out, "%s\",\"draft_vocab_size\":%u,\"target_hidden_size\":%u",
-                      sp_draft_name(d->kind), d->n_head_rows, d->target_hidden);
+    sp_json_out_print(out, ",\"draft_vocab_size\":%u,\"target_hidden_size\":%u", d->n_head_rows,
+                      d->target_hidden);
     if (d->kind == SP_DRAFT_PEAGLE) {
         sp_json_out_print(out, ",\"block_size\":%u,\"mask_token_id\":%" PRIu32, d->block_size,
                           d->mask_token);
@@ -74,15 +58,12 @@ enum sp_status sp_pairing_record_print(struct sp_text *text, const struct sp_con
     enum sp_draft_kind kind = draft->draft.kind;
     struct sp_json_out out = {0};
 
-    sp_json_out_raw(&out, "{\"kind\":\"");
-    if (block_kind(kind))
+    sp_json_out_print(&out, "{\"kind\":\"%s\"",
+                      kind == SP_DRAFT_NONE ? "language-model" : sp_draft_kind_name(kind));
+    if (kind == SP_DRAFT_DFLASH || kind == SP_DRAFT_DFLASH2 || kind == SP_DRAFT_DSPARK)
         put_block(&out, &draft->draft);
     else if (sp_draft_is_eagle(kind))
         put_eagle(&out, &draft->draft);
-    else
-        sp_json_out_raw(&out, kind == SP_DRAFT_ASSISTANT ? "assistant\""
-                              : kind == SP_DRAFT_MTP     ? "mtp\""
-                                                         : "language-model\"");
     sp_json_out_raw(&out, ",\"rope\":[");
     for (unsigned i = 0; i < draft->n_ropes; i++) {
         const struct sp_rope *r = &draft->ropes[i];

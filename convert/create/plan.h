@@ -95,21 +95,13 @@ uint64_t sp_plan_smooth_growth(const struct sp_plan *plan, const struct sp_smoot
 
 /* ---- carrying a plan out (execute.c) ----
  *
- * Reads, decodes, encodes and writes every tensor. The executor chooses nothing.
- *
- * Tensors are cut into chunks of whole panels. Worker threads convert chunks while one of them
- * hashes and writes the oldest finished chunk. The chunks form a ring of fixed size, which bounds
- * memory whatever the size of the model. The digests of a packed source are checked while it is
- * read. The bytes written do not depend on the number of threads: every chunk is a function of its
- * rows, and chunks are written in order. */
+ * Reads, decodes, encodes and writes every tensor. The executor chooses nothing. Memory is bounded
+ * whatever the size of the model. The digests of a packed source are checked while it is read. The
+ * bytes written do not depend on the number of threads. */
 
-/* Opens a writer for the plan's tensors; tensor i of the writer is item i of the plan. */
-SP_MUST_CHECK enum sp_status sp_plan_open_writer(struct sp_pack_writer **out,
-                                                 const struct sp_plan *plan, const char *path,
-                                                 bool force, struct sp_err *err);
-
-/* Writes all tensors; writer NULL: they are read and converted only. Progress is told from the
- * calling thread; a nonzero result of it stops the writing with SP_E_CANCELLED. */
+/* Writes all tensors, item i as tensor i of the writer; writer NULL: they are read and converted
+ * only. Progress is told from the calling thread; a nonzero result of it stops the writing with
+ * SP_E_CANCELLED. */
 SP_MUST_CHECK enum sp_status sp_plan_execute(const struct sp_plan *plan,
                                              struct sp_pack_writer *writer, struct sp_pool *pool,
                                              const struct sp_create_callbacks *callbacks,

@@ -15,23 +15,12 @@ struct group {
     double error; /* relative squared error of its weights, by their types; their mean */
 };
 
-struct groups {
-    struct group *groups; /* by part, kind and layer; owned */
-    size_t n;
-};
-
 static int compare(const void *a, const void *b)
 {
     const struct group *g = a, *h = b;
 
     if (g->part != h->part) return g->part < h->part ? -1 : 1;
     return sp_tensor_group_compare(g->group, h->group);
-}
-
-/* Rounding adds no error to numbers that are copied, or that a float type holds. */
-static double error_of(const struct sp_plan_item *item)
-{
-    return item->bytes || item->from == item->to ? 0 : sp_policy_error(item->to);
 }
 
 /* Adds the tensors of `from`, a part of the same group. */
@@ -45,7 +34,9 @@ static void add(struct group *to, const struct group *from)
     to->size += from->size;
 }
 
-static enum sp_status collect(struct groups *out, const struct sp_plan *plan, struct sp_err *err)
+/* *out = the groups by part, kind and layer, *n_groups of them, owned by the caller. */
+static enum sp_status collect(struct group **out, size_t *n_groups, const struct sp_plan *plan,
+                              struct sp_err *err)
 {
     enum sp_status st;
     struct group *groups = NULL;
@@ -60,8 +51,10 @@ static enum sp_status collect(struct groups *out, const struct sp_plan *plan, st
             .types = (uint64_t)1 << item->to,
             .n_weights = sp_spec_elements(item->spec),
             .size = item->size,
-            .error = error_of(item),
         };
+        /* Rounding adds no error to numbers that are copied, or that a float type holds. */
+        if (item->bytes == NULL && item->from != item->to)
+            groups[i].error = sp_policy_error(item->to);
     }
     if (plan->n_items) qsort(groups, plan->n_items, sizeof *groups, compare);
     for (size_t i = 0; i < plan->n_items; i++)
@@ -69,14 +62,9 @@ static enum sp_status collect(struct groups *out, const struct sp_plan *plan, st
             add(&groups[n - 1], &groups[i]);
         else
             groups[n++] = groups[i];
-    *out = (struct groups){groups, n};
+    *out = groups;
+    *n_groups = n;
     return SP_OK;
-}
-
-static void release(struct groups *groups)
-{
-    free(groups->groups);
-    *groups = (struct groups){0};
 }
 
 /* ---- prediction ---- */
@@ -95,15 +83,15 @@ enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
                                       const struct sp_sensitivities *sensitivities,
                                       struct sp_err *err)
 {
-    struct groups groups = {0};
-    enum sp_status st = collect(&groups, plan, err);
+    struct group *groups = NULL;
+    size_t n;
+    enum sp_status st = collect(&groups, &n, plan, err);
 
     if (st) return st;
     *kl = 0;
-    for (size_t i = 0; i < groups.n; i++)
-        if (groups.groups[i].part == SP_PART_TARGET)
-            *kl += predict(sensitivities, &groups.groups[i]);
-    release(&groups);
+    for (size_t i = 0; i < n; i++)
+        if (groups[i].part == SP_PART_TARGET) *kl += predict(sensitivities, &groups[i]);
+    free(groups);
     return SP_OK;
 }
 
@@ -172,23 +160,23 @@ enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
                                     struct sp_err *err)
 {
     enum sp_status st;
-    struct groups groups = {0};
-    size_t size;
+    struct group *groups = NULL;
+    size_t size, n;
     FILE *stream;
 
-    if ((st = collect(&groups, plan, err))) return st;
+    if ((st = collect(&groups, &n, plan, err))) return st;
     if ((stream = open_memstream(text, &size)) == NULL) {
-        release(&groups);
+        free(groups);
         return sp_fail(err, SP_E_NOMEM, "no memory for the table of groups");
     }
     fprintf(stream, "%-6s  %-12s  %-6s  %11s  %5s%s  types", "part", "group", "layers", "bytes",
             "bits", sensitivities->n ? "         KL" : "");
-    for (size_t i = 0, end; i < groups.n; i = end) {
-        for (end = i; end < groups.n && groups.groups[end].part == groups.groups[i].part;)
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && groups[end].part == groups[i].part;)
             end++;
         fputc('\n', stream);
-        print_part(stream, groups.groups + i, end - i, sensitivities);
+        print_part(stream, groups + i, end - i, sensitivities);
     }
-    release(&groups);
+    free(groups);
     return sp_close_text(stream, text, err);
 }

@@ -3,6 +3,7 @@
  * early; pairing record and receipts come last, for they need the digests of the tensors. */
 #include "convert/create/create_job.h"
 
+#include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/json/json_write.h"
 #include "format/pack_contents.h"
@@ -180,6 +181,29 @@ static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_c
     return st;
 }
 
+/* Opens a writer for the plan's tensors; tensor i of the writer is item i of the plan. */
+static enum sp_status open_writer(struct sp_pack_writer **out, const struct sp_plan *plan,
+                                  const char *path, bool force, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_tensor *tensors = NULL;
+
+    if ((st = sp_new(&tensors, plan->n_items, sizeof *tensors, err))) return st;
+    for (size_t i = 0; i < plan->n_items; i++) {
+        const struct sp_plan_item *item = &plan->items[i];
+        tensors[i] = (struct sp_pack_tensor){.name = item->spec->name,
+                                             .part = item->part,
+                                             .dtype = item->to,
+                                             .layout = item->layout,
+                                             .rank = item->spec->rank};
+        for (unsigned d = 0; d < item->spec->rank; d++)
+            tensors[i].shape[d] = item->spec->shape[d];
+    }
+    st = sp_pack_writer_open(out, path, force, tensors, plan->n_items, err);
+    free(tensors);
+    return st;
+}
+
 enum sp_status sp_create_job_measure(uint64_t *most, const struct sp_create_job *job,
                                      const char *outline, struct sp_err *err)
 {
@@ -195,7 +219,7 @@ enum sp_status sp_create_job_measure(uint64_t *most, const struct sp_create_job 
     struct sp_pack_writer *w = NULL;
     uint64_t size = 0;
 
-    if ((st = sp_plan_open_writer(&w, &job->plan, NULL, false, err))) return st;
+    if ((st = open_writer(&w, &job->plan, NULL, false, err))) return st;
     st = write_sections(w, job, &silent, err);
     if (!st && job->has_draft)
         st = sp_pairing_record_put(w, &job->draft.config, RANDOM, ~RANDOM, err);
@@ -218,7 +242,7 @@ enum sp_status sp_create_job_write(uint64_t *file_size, const struct sp_create_j
     if (o->outline && !o->only_read) return sp_create_job_measure(file_size, job, job->output, err);
     if (!o->only_read) {
         bool force = o->force || job->in_place;
-        if ((st = sp_plan_open_writer(&w, &job->plan, job->output, force, err))) goto done;
+        if ((st = open_writer(&w, &job->plan, job->output, force, err))) goto done;
         if (job->target.pack) sp_pack_writer_copies(w, job->target.pack);
         if ((st = write_sections(w, job, &o->callbacks, err))) goto done;
     }

@@ -28,22 +28,11 @@ struct checkpoint {
 };
 
 struct job {
-    struct sp_create_options create;
-    struct sp_create_job sources;     /* of `create`; nothing is created from them */
+    struct sp_create_job sources;     /* which nothing is created from */
     struct checkpoint checkpoints[2]; /* target, draft */
     struct sp_text modelfile;
-    const struct sp_export_options *options;
+    const struct sp_create_options *options;
 };
-
-static void release_job(struct job *job)
-{
-    for (int i = 0; i < 2; i++) {
-        sp_export_plan_release(&job->checkpoints[i].plan);
-        free(job->checkpoints[i].config.at);
-    }
-    sp_create_job_release(&job->sources);
-    free(job->modelfile.at);
-}
 
 static bool is_built_in(const struct job *job)
 {
@@ -52,36 +41,17 @@ static bool is_built_in(const struct job *job)
 
 /* ---- before anything is written ---- */
 
-static enum sp_status open_sources(struct job *job, struct sp_err *err)
-{
-    const struct sp_export_options *o = job->options;
-    enum sp_status st;
-
-    job->create = (struct sp_create_options){
-        .from = o->input, .stores = o->stores, .callbacks = o->callbacks};
-    if ((st = sp_create_job_open(&job->sources, &job->create, err))) return st;
-    if (job->sources.target.pack) return SP_OK; /* it was checked when it was packed */
-    return sp_create_job_check(&job->sources, err);
-}
-
-static enum sp_status choose_type(struct checkpoint *c, enum sp_dtype wanted, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    c->type = wanted;
-    if (c->type == SP_DTYPE_NONE)
-        st = sp_config_stated_dtype(&c->type, &c->source->texts[SP_SECTION_CONFIG], err);
-    if (c->type == SP_DTYPE_NONE) c->type = SP_BF16;
-    return st;
-}
-
 static enum sp_status plan_checkpoint(struct job *job, struct checkpoint *c,
                                       struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
 
     c->source = source;
-    if ((st = choose_type(c, job->options->type, err))) return st;
+    c->type = job->options->target_type;
+    if (c->type == SP_DTYPE_NONE &&
+        (st = sp_config_stated_dtype(&c->type, &source->texts[SP_SECTION_CONFIG], err)))
+        return st;
+    if (c->type == SP_DTYPE_NONE) c->type = SP_BF16;
     if ((st = sp_export_plan_add(&c->plan, source, NULL, c->type, err))) return st;
     if (source == &job->sources.target && is_built_in(job)) {
         st = sp_export_plan_add(&c->plan, &job->sources.draft, source, c->type, err);
@@ -124,25 +94,36 @@ static enum sp_status tell(struct job *job, const struct checkpoint *c, bool tex
     return st;
 }
 
+/* The type that most of its numbers have. */
+static enum sp_dtype common_type(const struct sp_export_plan *plan)
+{
+    static const enum sp_dtype types[] = {SP_BF16, SP_F16, SP_F32};
+    uint64_t n[3] = {0};
+    size_t best = 0;
+
+    for (size_t i = 0; i < plan->n_items; i++) {
+        for (size_t k = 0; k < 3; k++) {
+            if (plan->items[i].tensor.dtype != types[k]) continue;
+            n[k] += sp_export_elements(&plan->items[i]);
+        }
+    }
+    for (size_t k = 1; k < 3; k++)
+        if (n[k] > n[best]) best = k;
+    return types[best];
+}
+
 static enum sp_status publish_config(struct job *job, struct checkpoint *c, struct sp_err *err)
 {
     const struct sp_source *s = c->source;
     bool text_only;
     enum sp_status st = sp_config_publish(&c->config, &text_only, &s->texts[SP_SECTION_CONFIG],
-                                          &s->config, sp_export_plan_dtype(&c->plan), err);
+                                          &s->config, common_type(&c->plan), err);
 
     if (st) {
         sp_context(err, "%s: %s config.json", s->path, sp_part_name(s->part));
         return st;
     }
     return tell(job, c, text_only, err);
-}
-
-static enum sp_status print_modelfile(struct job *job, struct sp_err *err)
-{
-    return sp_modelfile_recreate(&job->modelfile, "./target",
-                                 job->checkpoints[1].source ? "./draft" : NULL,
-                                 &job->sources.records, err);
 }
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
@@ -164,6 +145,25 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
     return st;
 }
 
+/* Bytes of an item's cuts as they are stored. */
+static enum sp_status stored_size(uint64_t *out, const struct sp_export_plan *plan,
+                                  const struct sp_export_item *item, struct sp_err *err)
+{
+    uint64_t size = 0;
+    enum sp_status st;
+
+    for (size_t i = item->first_cut; i < item->first_cut + item->n_cuts; i++) {
+        const struct sp_export_cut *c = &plan->cuts[i];
+        struct sp_stored stored;
+        if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
+        if (item->marks_tokens) continue;
+        size += (uint64_t)((double)stored.size * (double)(c->span.n_rows * c->span.n_cols) /
+                           (double)sp_spec_elements(c->spec));
+    }
+    *out = size;
+    return SP_OK;
+}
+
 static enum sp_status report_of(struct sp_create_report *out, const struct job *job,
                                 struct sp_err *err)
 {
@@ -175,7 +175,7 @@ static enum sp_status report_of(struct sp_create_report *out, const struct job *
         for (size_t k = 0; k < plan->n_items; k++) {
             const struct sp_export_item *item = &plan->items[k];
             uint64_t stored;
-            if ((st = sp_export_stored_size(&stored, plan, item, err))) return st;
+            if ((st = stored_size(&stored, plan, item, err))) return st;
             report.n_tensors[item->part]++;
             report.n_weights[item->part] += sp_export_elements(item);
             report.source_size[item->part] += stored;
@@ -232,7 +232,7 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
 static enum sp_status write_all(const struct job *job, const struct sp_atomic_folder *folder,
                                 struct sp_err *err)
 {
-    const struct sp_export_options *o = job->options;
+    const struct sp_create_options *o = job->options;
     struct sp_export_progress progress = {&o->callbacks, 0,
                                           job->checkpoints[0].size + job->checkpoints[1].size};
     struct sp_pool *pool = NULL;
@@ -271,20 +271,20 @@ static enum sp_status write_folder(const struct job *job, struct sp_err *err)
     return st;
 }
 
-static enum sp_status refuse_pooling(const struct job *job, struct sp_err *err)
-{
-    if (job->sources.target.config.pooling.mode == SP_POOL_NONE) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s is an embedding model: its sentence-transformers files are not exported",
-                   job->sources.target.path);
-}
-
 static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
 {
     struct sp_create_report done;
     enum sp_status st;
 
-    if ((st = open_sources(job, err)) || (st = refuse_pooling(job, err))) return st;
+    if ((st = sp_create_job_open(&job->sources, job->options, err))) return st;
+    /* A packed file was checked when it was packed. */
+    if (job->sources.target.pack == NULL && (st = sp_create_job_check(&job->sources, err)))
+        return st;
+    if (job->sources.target.config.pooling.mode != SP_POOL_NONE) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s is an embedding model: its sentence-transformers files are not exported",
+                       job->sources.target.path);
+    }
     if ((st = plan_checkpoint(job, &job->checkpoints[0], &job->sources.target, err))) return st;
     if (job->sources.has_draft && !is_built_in(job)) {
         if ((st = plan_checkpoint(job, &job->checkpoints[1], &job->sources.draft, err))) return st;
@@ -293,18 +293,26 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
         struct checkpoint *c = &job->checkpoints[i];
         if (c->source && (st = publish_config(job, c, err))) return st;
     }
-    if ((st = print_modelfile(job, err)) || (st = report_of(&done, job, err))) return st;
+    st = sp_modelfile_recreate(&job->modelfile, "./target",
+                               job->checkpoints[1].source ? "./draft" : NULL, &job->sources.records,
+                               err);
+    if (st || (st = report_of(&done, job, err))) return st;
     st = job->options->dry_run ? show_plan(job, err) : write_folder(job, err);
     if (!st && report) *report = done;
     return st;
 }
 
-enum sp_status sp_export(struct sp_create_report *report, const struct sp_export_options *options,
+enum sp_status sp_export(struct sp_create_report *report, const struct sp_create_options *options,
                          struct sp_err *err)
 {
     struct job job = {.options = options};
     enum sp_status st = run_job(&job, report, err);
 
-    release_job(&job);
+    for (int i = 0; i < 2; i++) {
+        sp_export_plan_release(&job.checkpoints[i].plan);
+        free(job.checkpoints[i].config.at);
+    }
+    sp_create_job_release(&job.sources);
+    free(job.modelfile.at);
     return st;
 }

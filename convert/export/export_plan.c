@@ -19,24 +19,6 @@ uint64_t sp_export_size(const struct sp_export_item *item)
     return sp_export_elements(item) * sp_dtype_info(item->tensor.dtype)->bits / 8;
 }
 
-enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan *plan,
-                                     const struct sp_export_item *item, struct sp_err *err)
-{
-    uint64_t size = 0;
-    enum sp_status st;
-
-    for (size_t i = item->first_cut; i < item->first_cut + item->n_cuts; i++) {
-        const struct sp_export_cut *c = &plan->cuts[i];
-        struct sp_stored stored;
-        if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
-        if (item->marks_tokens) continue;
-        size += (uint64_t)((double)stored.size * (double)(c->span.n_rows * c->span.n_cols) /
-                           (double)sp_spec_elements(c->spec));
-    }
-    *out = size;
-    return SP_OK;
-}
-
 /* ---- making ---- */
 
 static enum sp_status add_item(struct sp_export_plan *plan, const struct sp_source_tensor *t,
@@ -205,23 +187,6 @@ void sp_export_plan_release(struct sp_export_plan *plan)
     free(plan->items);
     free(plan->cuts);
     *plan = (struct sp_export_plan){0};
-}
-
-enum sp_dtype sp_export_plan_dtype(const struct sp_export_plan *plan)
-{
-    static const enum sp_dtype types[] = {SP_BF16, SP_F16, SP_F32};
-    uint64_t n[3] = {0};
-    size_t best = 0;
-
-    for (size_t i = 0; i < plan->n_items; i++) {
-        for (size_t k = 0; k < 3; k++) {
-            if (plan->items[i].tensor.dtype != types[k]) continue;
-            n[k] += sp_export_elements(&plan->items[i]);
-        }
-    }
-    for (size_t k = 1; k < 3; k++)
-        if (n[k] > n[best]) best = k;
-    return types[best];
 }
 
 const char *sp_export_heading(void)

@@ -44,15 +44,9 @@ SP_MUST_CHECK enum sp_status sp_export_plan_add(struct sp_export_plan *plan,
                                                 struct sp_err *err);
 void sp_export_plan_release(struct sp_export_plan *plan);
 
-/* The type that most of its numbers have. */
-enum sp_dtype sp_export_plan_dtype(const struct sp_export_plan *plan);
-
-/* Elements and bytes of an item; of its cuts as they are stored. */
+/* Elements and bytes of an item. */
 uint64_t sp_export_elements(const struct sp_export_item *item);
 uint64_t sp_export_size(const struct sp_export_item *item);
-SP_MUST_CHECK enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan *plan,
-                                                   const struct sp_export_item *item,
-                                                   struct sp_err *err);
 
 /* A line of text for an item, and the heading above them. *line owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_export_line(char **line, const struct sp_export_item *item,

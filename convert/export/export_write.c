@@ -1,6 +1,6 @@
 #include "convert/export/export_plan.h"
 
-#include "convert/source/source_read.h"
+#include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -207,25 +207,7 @@ static enum sp_status read_panels(struct worker *w, const struct sp_export_cut *
     return SP_OK;
 }
 
-/* Checks the digest of a tensor stored in plain rows. */
-static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c,
-                                 const struct sp_stored *stored, uint64_t first, uint64_t *n,
-                                 struct sp_err *err)
-{
-    uint64_t cols = c->span.n_cols, most = RUN_ELEMENTS / cols;
-    size_t width = sp_dtype_info(stored->dtype)->bits / 8;
-    enum sp_status st;
-
-    if (*n > most) *n = most ? most : 1;
-    st = sp_reserve(&w->run, &w->run_cap, (size_t)(*n * cols), sizeof *w->run, err);
-    if (st) return st;
-    sp_decode_floats(w->run, stored->dtype, stored->data + first * cols * width,
-                     (size_t)(*n * cols));
-    sp_source_undo_smoothing(w->run, c->source, c->spec, first * cols, (size_t)(*n * cols));
-    return SP_OK;
-}
-
-/* All of a vector or small tensor of a checkpoint, whose first rows are skipped. */
+/* All of a vector or small tensor, whose first rows are skipped. */
 static enum sp_status read_whole(struct worker *w, const struct sp_export_cut *c, uint64_t first,
                                  uint64_t *skipped, struct sp_err *err)
 {
@@ -235,19 +217,6 @@ static enum sp_status read_whole(struct worker *w, const struct sp_export_cut *c
     if (st) return st;
     *skipped = first;
     return sp_source_read_all(w->run, c->source, c->spec, &w->scratch, err);
-}
-
-static enum sp_status read_cut(struct worker *w, const struct sp_export_cut *c,
-                               const struct sp_stored *stored, uint64_t first, uint64_t *n,
-                               uint64_t *skipped, struct sp_err *err)
-{
-    bool matrix = sp_role_is_matrix(c->spec->role) && c->spec->rank >= 2;
-
-    *skipped = 0;
-    if (stored->layout == SP_PANEL || (stored->data == NULL && matrix))
-        return read_panels(w, c, first, n, skipped, err);
-    if (stored->data == NULL) return read_whole(w, c, first, skipped, err);
-    return read_plain(w, c, stored, first, n, err);
 }
 
 /* Releases the memory of the mapped panels that rows first..last were read from. */
@@ -272,17 +241,21 @@ static enum sp_status gather(struct worker *w, const struct sp_export_cut *c,
 {
     const struct sp_row_span *p = &c->span;
     uint64_t end = chunk->row + chunk->n_rows, begin, i, n, skipped;
+    bool is_matrix = sp_role_is_matrix(c->spec->role) && c->spec->rank >= 2;
     size_t cols = (size_t)p->n_cols;
     struct sp_stored stored;
     enum sp_status st;
 
     if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
+    if (stored.data) is_matrix = stored.layout == SP_PANEL;
     begin = chunk->row <= p->first_row ? 0 : (chunk->row - p->first_row + p->step - 1) / p->step;
     for (i = begin; i < p->n_rows && p->first_row + i * p->step < end; i += n) {
         uint64_t row = p->first_row + i * p->step;
         n = (end - row + p->step - 1) / p->step;
         if (n > p->n_rows - i) n = p->n_rows - i;
-        if ((st = read_cut(w, c, &stored, c->first + i, &n, &skipped, err))) return st;
+        st = is_matrix ? read_panels(w, c, c->first + i, &n, &skipped, err)
+                       : read_whole(w, c, c->first + i, &skipped, err);
+        if (st) return st;
         for (uint64_t r = 0; r < n; r++) {
             memcpy(w->rows + (row - chunk->row + r * p->step) * cols, w->run + (skipped + r) * cols,
                    cols * sizeof *w->rows);

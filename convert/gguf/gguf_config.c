@@ -110,27 +110,19 @@ static void write_ffn_and_heads(struct sp_gguf_writer *w)
 
 static void write_sizes(struct sp_gguf_writer *w)
 {
-    static const struct {
-        const char *key, *published;
-    } sizes[] = {
-        {"embedding_length", "hidden_size"},
-        {"block_count", "num_hidden_layers"},
-        {"attention.head_count", "num_attention_heads"},
-        {"context_length", "max_position_embeddings"},
-    };
     const struct sp_gguf_weight *embedding = sp_gguf_embedding(w->model);
     const struct sp_gguf_tensor *positions =
         sp_gguf_find_tensor(w->model->file, "position_embd.weight");
     bool attends = w->model->family.sizes.n_ffn != 0;
-    uint64_t value;
+    uint64_t context;
 
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (!attends && strcmp(sizes[i].key, "attention.head_count") == 0) continue;
-        value = sp_gguf_need_size(w, sizes[i].key);
-        if (strcmp(sizes[i].key, "block_count") == 0) value = w->model->n_layers;
-        if (positions && strcmp(sizes[i].key, "context_length") == 0) value = positions->shape[0];
-        sp_gguf_put_integer(w, sizes[i].published, value);
-    }
+    sp_gguf_put_integer(w, "hidden_size", sp_gguf_need_size(w, "embedding_length"));
+    sp_gguf_need_size(w, "block_count");
+    sp_gguf_put_integer(w, "num_hidden_layers", w->model->n_layers);
+    if (attends)
+        sp_gguf_put_integer(w, "num_attention_heads", sp_gguf_need_size(w, "attention.head_count"));
+    context = sp_gguf_need_size(w, "context_length");
+    sp_gguf_put_integer(w, "max_position_embeddings", positions ? positions->shape[0] : context);
     if (attends) write_ffn_and_heads(w);
     if (embedding && embedding->rank == 2)
         sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);

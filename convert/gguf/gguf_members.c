@@ -10,38 +10,34 @@
 
 /* ---- one key, one member ---- */
 
-static void put_nothing(struct sp_gguf_writer *w)
+static void put_value(struct sp_gguf_writer *w)
 {
-    (void)w;
-}
+    const struct sp_gguf_member *m = w->member;
+    uint64_t rows;
 
-static void put_default(struct sp_gguf_writer *w)
-{
-    if (w->member->otherwise) sp_gguf_put_word(w, w->member->published, w->member->otherwise);
-}
-
-static void put_size(struct sp_gguf_writer *w)
-{
-    if (!sp_gguf_has(w, w->member->key)) put_default(w);
-    sp_gguf_copy_size(w, w->member->key, w->member->published);
-}
-
-static void put_float(struct sp_gguf_writer *w)
-{
-    if (!sp_gguf_has(w, w->member->key)) put_default(w);
-    sp_gguf_copy_float(w, w->member->key, w->member->published);
-}
-
-static void put_flag(struct sp_gguf_writer *w)
-{
-    sp_gguf_put_bool(w, w->member->published,
-                     sp_gguf_flag(w, w->member->key, w->member->otherwise[0] == 't'));
-}
-
-static void put_unless(struct sp_gguf_writer *w)
-{
-    sp_gguf_put_bool(w, w->member->published,
-                     sp_gguf_size(w, w->member->key, 0) != strtoul(w->member->otherwise, NULL, 10));
+    switch (m->rule) {
+    case SP_PUT_FLAG:
+        sp_gguf_put_bool(w, m->published, sp_gguf_flag(w, m->key, m->otherwise[0] == 't'));
+        break;
+    case SP_PUT_UNLESS:
+        sp_gguf_put_bool(w, m->published,
+                         sp_gguf_size(w, m->key, 0) != strtoul(m->otherwise, NULL, 10));
+        break;
+    case SP_PUT_HAS:
+    case SP_PUT_LACKS:
+        sp_gguf_put_bool(w, m->published,
+                         sp_gguf_has_in_layers(w->model, m->key) == (m->rule == SP_PUT_HAS));
+        break;
+    case SP_PUT_ROWS:
+        rows = sp_gguf_rows_of(w, m->key);
+        if (rows) sp_gguf_put_integer(w, m->published, rows);
+        break;
+    default: /* a size, a float, a word */
+        if (m->otherwise && (m->rule == SP_PUT_WORD || !sp_gguf_has(w, m->key)))
+            sp_gguf_put_word(w, m->published, m->otherwise);
+        if (m->rule == SP_PUT_SIZE) sp_gguf_copy_size(w, m->key, m->published);
+        if (m->rule == SP_PUT_FLOAT) sp_gguf_copy_float(w, m->key, m->published);
+    }
 }
 
 /* Rounded to four digits, as configs state them; minus infinity stands for none. */
@@ -59,20 +55,6 @@ static void put_sparsity(struct sp_gguf_writer *w)
         sp_json_out_print(&w->out, "%s%.4f", i ? ", " : "", part);
     }
     sp_json_out_raw(&w->out, "]");
-}
-
-static void put_has(struct sp_gguf_writer *w)
-{
-    bool has = sp_gguf_has_in_layers(w->model, w->member->key);
-
-    sp_gguf_put_bool(w, w->member->published, has == (w->member->rule == SP_PUT_HAS));
-}
-
-static void put_rows(struct sp_gguf_writer *w)
-{
-    uint64_t rows = sp_gguf_rows_of(w, w->member->key);
-
-    if (rows) sp_gguf_put_integer(w, w->member->published, rows);
 }
 
 /* ---- attention ---- */
@@ -94,7 +76,7 @@ static void put_no_window(struct sp_gguf_writer *w)
 }
 
 /* True or false for each layer, or the number of layers of which one has no window. */
-static void put_pattern(struct sp_gguf_writer *w, const char *published)
+static void put_pattern(struct sp_gguf_writer *w)
 {
     static const char key[] = "attention.sliding_window_pattern";
     char name[SP_GGUF_KEY_SIZE];
@@ -103,7 +85,9 @@ static void put_pattern(struct sp_gguf_writer *w, const char *published)
     sp_gguf_key(name, w, key);
     v = sp_gguf_find(w->model->file, name);
     if (v == NULL || !v->is_array) {
-        sp_gguf_copy_size(w, key, published);
+        sp_gguf_copy_size(w, key,
+                          w->member->rule == SP_PUT_MODERNBERT ? "global_attn_every_n_layers"
+                                                               : "sliding_window_pattern");
         return;
     }
     if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64) {
@@ -116,11 +100,6 @@ static void put_pattern(struct sp_gguf_writer *w, const char *published)
                           sp_gguf_integer_at(v, i) ? "sliding_attention" : "full_attention");
     }
     sp_json_out_raw(&w->out, "]");
-}
-
-static void put_windowed(struct sp_gguf_writer *w)
-{
-    put_pattern(w, "sliding_window_pattern");
 }
 
 /* Half of a head rotates if the file does not say or, with a default of 1, the whole, of which the
@@ -211,7 +190,7 @@ static void put_modernbert(struct sp_gguf_writer *w)
     sp_gguf_put_integer(w, "local_attention", sp_gguf_need_size(w, "attention.sliding_window"));
     sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta");
     sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta");
-    put_pattern(w, "global_attn_every_n_layers");
+    put_pattern(w);
     if (!sp_gguf_is_classifier(w->model)) return;
     put_labels(w);
     sp_gguf_put_bool(w, "classifier_bias", sp_gguf_find_tensor(w->model->file, "cls.bias") != NULL);
@@ -360,18 +339,18 @@ static const struct {
     sp_gguf_put_fn *put;
     const char *keys[MAX_KEYS];
 } rules[SP_PUT_N] = {
-    [SP_PUT_NOTHING] = {put_nothing, {NULL}},
-    [SP_PUT_SIZE] = {put_size, {NULL}},
-    [SP_PUT_FLOAT] = {put_float, {NULL}},
-    [SP_PUT_WORD] = {put_default, {NULL}},
-    [SP_PUT_FLAG] = {put_flag, {NULL}},
-    [SP_PUT_UNLESS] = {put_unless, {NULL}},
+    [SP_PUT_NOTHING] = {NULL, {NULL}},
+    [SP_PUT_SIZE] = {put_value, {NULL}},
+    [SP_PUT_FLOAT] = {put_value, {NULL}},
+    [SP_PUT_WORD] = {put_value, {NULL}},
+    [SP_PUT_FLAG] = {put_value, {NULL}},
+    [SP_PUT_UNLESS] = {put_value, {NULL}},
     [SP_PUT_SPARSITY] = {put_sparsity, {NULL}},
-    [SP_PUT_HAS] = {put_has, {NULL}},
-    [SP_PUT_LACKS] = {put_has, {NULL}},
-    [SP_PUT_ROWS] = {put_rows, {NULL}},
+    [SP_PUT_HAS] = {put_value, {NULL}},
+    [SP_PUT_LACKS] = {put_value, {NULL}},
+    [SP_PUT_ROWS] = {put_value, {NULL}},
     [SP_PUT_WINDOW] = {put_window, {NULL}},
-    [SP_PUT_PATTERN] = {put_windowed, {NULL}},
+    [SP_PUT_PATTERN] = {put_pattern, {NULL}},
     [SP_PUT_ROTARY] = {put_rotary, {NULL}},
     [SP_PUT_NORM_TOPK] = {put_norm_topk,
                           {"expert_gating_func", "expert_weights_norm", "nextn_predict_layers"}},
@@ -409,7 +388,7 @@ void sp_gguf_put_members(struct sp_gguf_writer *w)
 {
     w->member = w->model->family.gguf.members;
     for (; w->member && w->member->rule; w->member++)
-        rules[w->member->rule].put(w);
+        if (rules[w->member->rule].put) rules[w->member->rule].put(w);
 }
 
 bool sp_gguf_members_read(const struct sp_gguf_model *model, const char *key)

@@ -35,13 +35,9 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
 
     w->rank = t->rank;
     memcpy(w->shape, t->shape, sizeof w->shape);
-    if (sp_ends_with(w->name, ".shared_expert_gate.weight") &&
-        t->rank == 1) { /* a row without its 1 */
-        w->rank = 2;
-        w->shape[1] = w->shape[0];
-        w->shape[0] = 1;
-    }
-    if (form == SP_GGUF_ROWS && t->rank == 1 && !sp_ends_with(w->name, ".bias")) {
+    /* A row may be stored without its 1. */
+    if (t->rank == 1 && (sp_ends_with(w->name, ".shared_expert_gate.weight") ||
+                         (form == SP_GGUF_ROWS && !sp_ends_with(w->name, ".bias")))) {
         w->rank = 2;
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
@@ -286,13 +282,6 @@ done:
     return st;
 }
 
-static void remove_weight(struct sp_gguf_model *m, size_t i)
-{
-    free(m->weights[i].name);
-    memmove(m->weights + i, m->weights + i + 1, (m->n - i - 1) * sizeof *m->weights);
-    m->n--;
-}
-
 /* Sets `tied` of a model whose tensors are listed. llama-quantize stores the one matrix of a tied
  * model twice, in two types; the finer one is both then, and a warning says so. */
 static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct sp_err *err)
@@ -303,6 +292,7 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
     const struct sp_gguf_weight *coarse;
     const char *kept;
     double difference = 1;
+    size_t i;
 
     m->tied = head == NULL;
     if (head == NULL || embedding == NULL || head->rank != 2 || embedding->rank != 2 ||
@@ -324,7 +314,9 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
         coarse = head;
     }
     m->tied = true;
-    remove_weight(m, (size_t)(coarse - m->weights));
+    i = (size_t)(coarse - m->weights);
+    free(m->weights[i].name);
+    memmove(m->weights + i, m->weights + i + 1, (--m->n - i) * sizeof *m->weights);
     return SP_OK;
 }
 
@@ -416,24 +408,6 @@ static enum sp_status count_layers(struct sp_gguf_model *m, struct sp_err *err)
     return SP_OK;
 }
 
-enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, char **warnings,
-                                  struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_gguf_model m = {0};
-
-    *out = m;
-    if ((st = sp_gguf_open(&m.file, path, err))) return st;
-    if ((st = find_arch(&m, NULL, err)) || (st = count_layers(&m, err)) ||
-        (st = list_weights(&m, warnings, err)) || (st = tie_head(&m, warnings, err))) {
-        sp_context(err, "%s", path);
-        sp_gguf_model_release(&m);
-        return st;
-    }
-    *out = m;
-    return SP_OK;
-}
-
 /* Refuses a file whose key has another text than `want`. */
 static enum sp_status check_text(const struct sp_gguf *file, const char *key, const char *want,
                                  struct sp_err *err)
@@ -460,23 +434,29 @@ struct sp_gguf_heads sp_gguf_heads_of(const struct sp_config *model)
     return heads;
 }
 
-enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
-                                    const struct sp_config *adapted, struct sp_err *err)
+enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path,
+                                  const struct sp_config *adapted, char **warnings,
+                                  struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_gguf_model m = {.is_adapter = true, .heads = sp_gguf_heads_of(adapted)};
+    struct sp_gguf_model m = {.is_adapter = adapted != NULL};
 
     *out = (struct sp_gguf_model){0};
+    if (adapted) m.heads = sp_gguf_heads_of(adapted);
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
-    if ((st = check_text(m.file, "general.type", "adapter", err)) ||
-        (st = check_text(m.file, "adapter.type", "lora", err)) ||
-        (st = find_arch(&m, adapted, err)) || (st = list_weights(&m, NULL, err))) {
-        sp_context(err, "%s", path);
-        sp_gguf_model_release(&m);
-        return st;
-    }
+    if (adapted && ((st = check_text(m.file, "general.type", "adapter", err)) ||
+                    (st = check_text(m.file, "adapter.type", "lora", err))))
+        goto done;
+    if ((st = find_arch(&m, adapted, err))) goto done;
+    if (!adapted && (st = count_layers(&m, err))) goto done;
+    if ((st = list_weights(&m, warnings, err))) goto done;
+    if (!adapted && (st = tie_head(&m, warnings, err))) goto done;
     *out = m;
     return SP_OK;
+done:
+    sp_context(err, "%s", path);
+    sp_gguf_model_release(&m);
+    return st;
 }
 
 void sp_gguf_model_release(struct sp_gguf_model *model)

@@ -99,14 +99,12 @@ struct sp_gguf_model {
 };
 
 /* Opens the file, finds its family and names its tensors. A tensor that no model of the family has
- * is refused by name. Zeroed on failure. */
+ * is refused by name. adapted: NULL, or the model of a LoRA adapter (general.type "adapter"), which
+ * is opened the same way: NAME.lora_a and NAME.lora_b are named and permuted as NAME is. An
+ * adapter's file does not state the sizes of heads. Zeroed on failure. */
 SP_MUST_CHECK enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path,
-                                                char **warnings, struct sp_err *err);
-/* Opens a LoRA adapter (general.type "adapter") of a model the same way: NAME.lora_a and
- * NAME.lora_b are named and permuted as NAME is. The file does not state the sizes of heads. */
-SP_MUST_CHECK enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
-                                                  const struct sp_config *adapted,
-                                                  struct sp_err *err);
+                                                const struct sp_config *adapted, char **warnings,
+                                                struct sp_err *err);
 /* The heads of a model, of which files beside it do not state the sizes. */
 struct sp_gguf_heads sp_gguf_heads_of(const struct sp_config *model);
 void sp_gguf_model_release(struct sp_gguf_model *model);

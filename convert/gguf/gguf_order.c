@@ -2,6 +2,7 @@
  * and value heads of the gated delta rule, published by key head, are tiled: the first value head
  * of all key heads, then the second. */
 #include "convert/gguf/gguf_writer.h"
+#include "format/base/affix.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -47,14 +48,6 @@ static enum sp_status read_head_dim(uint64_t *out, const struct sp_gguf_weight *
     return SP_OK;
 }
 
-/* The first factor of an adapter's product has rows of another kind. */
-static bool is_first_factor(const struct sp_gguf_weight *w)
-{
-    size_t len = strlen(w->name), end = strlen(".lora_a");
-
-    return len >= end && strcmp(w->name + len - end, ".lora_a") == 0;
-}
-
 static enum sp_status find_permutation(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
                                        struct sp_err *err)
 {
@@ -62,7 +55,8 @@ static enum sp_status find_permutation(struct sp_gguf_weight *w, const struct sp
     uint64_t rows = w->shape[0], head = m->heads.head_dim;
     enum sp_status st;
 
-    if ((!is_q && !is_k) || is_first_factor(w)) return SP_OK;
+    /* The first factor of an adapter's product has rows of another kind. */
+    if ((!is_q && !is_k) || sp_ends_with(w->name, ".lora_a")) return SP_OK;
     if (m->family.gguf.permuted == SP_GGUF_PERMUTED_MATRICES && w->rank == 1) return SP_OK;
     if (!m->is_adapter && (st = read_head_dim(&head, w, m, is_k, err))) return st;
     if (head == 0 || head % 2 || rows % head) {

@@ -236,11 +236,11 @@ static enum sp_status read_pair_file(struct sp_pair_config *pair, const char *fo
     return st;
 }
 
-static enum sp_status read_pair_text(struct sp_pair_config *pair, const char *text, size_t size,
+static enum sp_status read_pair_text(struct sp_pair_config *pair, const struct sp_text *text,
                                      struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    enum sp_status st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err);
+    enum sp_status st = sp_json_parse(&root, text->at, text->size, SP_JSON_LENIENT, err);
 
     if (!st) st = read_pair(pair, root, err);
     sp_json_free(root);
@@ -273,53 +273,29 @@ static enum sp_status read_activation(struct sp_pooling_config *p, const struct 
     return st;
 }
 
-/* The members of config.json, and the record of all. */
-static enum sp_status finish(struct sp_text *record, struct sp_pooling_config *out,
-                             const struct sp_pooling_config *head, const struct sp_config *config,
-                             const struct sp_json *root, struct sp_err *err)
-{
-    struct sp_pooling_config p = *head;
-    enum sp_status st;
-
-    if ((st = check_labels(config, root, err))) return st;
-    if ((st = read_layers(&p, config, root, err))) return st;
-    if (config->n_token_types < 2) p.pair.second_type = false;
-    if ((st = sp_pooling_print(record, &p, NULL, NULL, err))) return st;
-    *out = p;
-    return SP_OK;
-}
-
 enum sp_status sp_classifier_head_read(struct sp_text *record, struct sp_pooling_config *out,
-                                       const char *folder, const struct sp_config *config,
-                                       const struct sp_text *json, struct sp_err *err)
+                                       const char *folder, const struct sp_text *tokenizer,
+                                       const struct sp_config *config, const struct sp_text *json,
+                                       struct sp_err *err)
 {
-    struct sp_pooling_config p = {.classifies = true};
+    struct sp_pooling_config p = {.classifies = true, .max_tokens = config->max_positions};
     struct sp_json *root = NULL;
-    enum sp_status st;
+    enum sp_status st = sp_json_parse_settings(&root, json, err);
 
-    if ((st = sp_json_parse_settings(&root, json, err))) return st;
-    if (!(st = read_activation(&p, root, folder, err)) &&
-        !(st = read_pair_file(&p.pair, folder, err)) &&
-        !(st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err)))
-        st = finish(record, out, &p, config, root, err);
-    sp_json_free(root);
-    return st;
-}
-
-/* A file that names no activation of the score has a sigmoid, as CrossEncoder assumes. */
-enum sp_status sp_classifier_head_read_text(struct sp_text *record, struct sp_pooling_config *out,
-                                            const struct sp_text *tokenizer,
-                                            const struct sp_config *config,
-                                            const struct sp_text *json, struct sp_err *err)
-{
-    struct sp_pooling_config p = {
-        .classifies = true, .max_tokens = config->max_positions, .score = {.sigmoid = true}};
-    struct sp_json *root = NULL;
-    enum sp_status st;
-
-    st = sp_json_parse_settings(&root, json, err);
-    if (!st && !(st = read_pair_text(&p.pair, tokenizer->at, tokenizer->size, err)))
-        st = finish(record, out, &p, config, root, err);
+    if (!st && folder) {
+        if ((st = read_activation(&p, root, folder, err))) goto done;
+        if ((st = read_pair_file(&p.pair, folder, err))) goto done;
+        st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err);
+    } else if (!st) {
+        p.score.sigmoid = true; /* as CrossEncoder assumes where a file names no activation */
+        st = read_pair_text(&p.pair, tokenizer, err);
+    }
+    if (st || (st = check_labels(config, root, err))) goto done;
+    if ((st = read_layers(&p, config, root, err))) goto done;
+    if (config->n_token_types < 2) p.pair.second_type = false;
+    if ((st = sp_pooling_print(record, &p, NULL, NULL, err))) goto done;
+    *out = p;
+done:
     sp_json_free(root);
     return st;
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TAG = 256, MAX_CONFIG = 1 << 20 };
+enum { MAX_TAG = 256 };
 
 /* ---- GGUF files ---- */
 
@@ -125,21 +125,18 @@ static bool find_named(char **name, const char *folder, size_t kind)
     return *name != NULL;
 }
 
-static enum sp_status fail_adapter(const char *folder, const char *config, struct sp_err *err)
+static enum sp_status fail_adapter(const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    struct sp_text text = {0};
     const char *base = NULL;
 
-    if (sp_file_read_text(&text, config, MAX_CONFIG, NULL) == SP_OK &&
-        sp_json_parse(&root, text.at, text.size, SP_JSON_LENIENT, NULL) == SP_OK)
-        base = sp_json_to_string(sp_json_get(root, "base_model_name_or_path"), &(size_t){0});
+    if (sp_json_read_in(&root, folder, "adapter_config.json", NULL) == SP_OK)
+        base = sp_json_get_text(root, "base_model_name_or_path");
     (void)sp_fail(err, SP_E_INPUT,
                   "%s: it holds a LoRA adapter; a Modelfile names the model it belongs to (%.200s) "
                   "after FROM, and this folder after ADAPTER",
                   folder, base ? base : "its adapter_config.json does not say which");
     sp_json_free(root);
-    free(text.at);
     return SP_E_INPUT;
 }
 
@@ -173,7 +170,6 @@ enum sp_status sp_folder_find_model(char **path, const char *folder, struct sp_e
     bool configured = sp_file_exists_in(folder, "config.json");
     bool weights = sp_file_exists_in(folder, "model.safetensors") ||
                    sp_file_exists_in(folder, "model.safetensors.index.json");
-    char *adapter = NULL;
     size_t n;
     enum sp_status st;
 
@@ -189,9 +185,6 @@ enum sp_status sp_folder_find_model(char **path, const char *folder, struct sp_e
     *path = NULL;
     if (n)
         return sp_fail(err, SP_E_INPUT, "%s: it holds %zu GGUF files; name one of them", folder, n);
-    if ((st = sp_file_join(&adapter, folder, "adapter_config.json", err))) return st;
-    st = sp_file_exists(adapter) ? fail_adapter(folder, adapter, err)
-                                 : fail_other(folder, configured, err);
-    free(adapter);
-    return st;
+    return sp_file_exists_in(folder, "adapter_config.json") ? fail_adapter(folder, err)
+                                                            : fail_other(folder, configured, err);
 }

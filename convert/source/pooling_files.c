@@ -22,12 +22,6 @@ struct module {
     const char *class, *path;
 };
 
-/* A path below the folder of the checkpoint. */
-static bool is_inside(const char *path)
-{
-    return path[0] != '/' && strstr(path, "..") == NULL && strchr(path, '\\') == NULL;
-}
-
 static enum sp_status read_module(struct module *m, const struct sp_json *v, struct sp_err *err)
 {
     const char *type = NULL, *dot;
@@ -36,7 +30,7 @@ static enum sp_status read_module(struct module *m, const struct sp_json *v, str
     m->path = "";
     if ((st = sp_json_get_string(v, "type", &type, err))) return st;
     if ((st = sp_json_get_string(v, "path", &m->path, err))) return st;
-    if (type == NULL || !is_inside(m->path))
+    if (type == NULL || m->path[0] == '/' || strstr(m->path, "..") || strchr(m->path, '\\'))
         return sp_fail(err, SP_E_INPUT, "a module has no type, or a path outside the folder");
     dot = strrchr(type, '.');
     m->class = dot ? dot + 1 : type;

@@ -31,19 +31,13 @@ SP_MUST_CHECK enum sp_status sp_pooling_files_add(struct sp_safetensors *checkpo
  * CrossEncoder of sentence-transformers runs them. The head becomes the dense layers of a pooling,
  * and the tokenizer's form for two texts a part of its record. */
 
-/* Reads the head of a checkpoint in this folder, whose parsed config is `config` and whose
- * config.json is `json`. *record is the text of the pooling section. SP_E_UNSUPPORTED names what
- * cannot be honoured, such as several labels. */
+/* Reads the head of a checkpoint in this folder or, if that is NULL, of one without further files,
+ * which a GGUF file is: `tokenizer` is its tokenizer.json. `config` is parsed of `json`. *record is
+ * the text of the pooling section. SP_E_UNSUPPORTED names what cannot be honoured, such as several
+ * labels. */
 SP_MUST_CHECK enum sp_status
 sp_classifier_head_read(struct sp_text *record, struct sp_pooling_config *out, const char *folder,
-                        const struct sp_config *config, const struct sp_text *json,
-                        struct sp_err *err);
-
-/* Reads the head of a checkpoint without further files, which a GGUF file is: `tokenizer` is its
- * tokenizer.json. */
-SP_MUST_CHECK enum sp_status
-sp_classifier_head_read_text(struct sp_text *record, struct sp_pooling_config *out,
-                             const struct sp_text *tokenizer, const struct sp_config *config,
-                             const struct sp_text *json, struct sp_err *err);
+                        const struct sp_text *tokenizer, const struct sp_config *config,
+                        const struct sp_text *json, struct sp_err *err);
 
 #endif

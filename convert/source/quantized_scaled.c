@@ -161,20 +161,27 @@ static enum sp_status find_scales(struct sp_weight_match *m, struct sp_weight *w
     return sp_match_need(&w->scales, m, w->codes.tensor, base, "its scale", "_scale");
 }
 
+/* A weight of the tensor's shape, one code in each element. */
+static struct sp_weight weight_of(const struct sp_safetensor *t, unsigned bits, enum sp_code code,
+                                  const char *coding)
+{
+    struct sp_weight w = {
+        .codes = {.tensor = t, .bits = bits}, .rank = t->rank, .coding = coding, .code = code};
+
+    memcpy(w.shape, t->shape, sizeof w.shape);
+    return w;
+}
+
 /* e2m1 in pairs. nvfp4: e4m3 scales of 16, and a factor that divides them, or as modelopt has it
  * multiplies; the format's own library dequantizes into bf16. mxfp4: e8m0 scales of 32. */
 static enum sp_status match_fp4(struct sp_weight_match *m, const struct sp_safetensor *t,
                                 size_t base, bool divides)
 {
-    struct sp_weight w = {.codes = {.tensor = t, .bits = 4},
-                          .rank = t->rank,
-                          .coding = "nv4",
-                          .code = SP_CODE_E2M1,
-                          .global_divides = divides,
-                          .to_bf16 = true};
+    struct sp_weight w = weight_of(t, 4, SP_CODE_E2M1, "nv4");
     enum sp_status st;
 
-    memcpy(w.shape, t->shape, sizeof w.shape);
+    w.global_divides = divides;
+    w.to_bf16 = true;
     if (t->rank) w.shape[t->rank - 1] *= 2;
     if ((st = find_scales(m, &w, base))) return st;
     if (w.scales->dtype == SP_U8 || w.scales->dtype == SP_F8_E8M0) {
@@ -192,16 +199,13 @@ static enum sp_status match_fp4(struct sp_weight_match *m, const struct sp_safet
  * scales of 32, stored as bytes. */
 static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_safetensor *t)
 {
-    struct sp_weight w = {.codes = {.tensor = t, .bits = 8}, .rank = t->rank, .coding = "f8"};
+    enum sp_code code = t->dtype == SP_F8_E4M3   ? SP_CODE_E4M3
+                        : t->dtype == SP_F8_E5M2 ? SP_CODE_E5M2
+                                                 : SP_CODE_SIGNED;
+    struct sp_weight w = weight_of(t, 8, code, t->dtype == SP_I8 ? "i8" : "f8");
     size_t base = strlen(t->name);
     enum sp_status st;
 
-    memcpy(w.shape, t->shape, sizeof w.shape);
-    w.code = t->dtype == SP_F8_E4M3 ? SP_CODE_E4M3 : SP_CODE_E5M2;
-    if (t->dtype == SP_I8) {
-        w.code = SP_CODE_SIGNED;
-        w.coding = "i8";
-    }
     if ((st = find_scales(m, &w, base))) return st;
     if (t->dtype == SP_I8 && w.scales->dtype == SP_F8_E8M0) return match_fp4(m, t, base, false);
     if (w.scales->dtype != SP_U8 || t->dtype == SP_I8) return add_weight(m, w, base, 0);
@@ -212,20 +216,12 @@ static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_saf
 
 static enum sp_status match_ternary(struct sp_weight_match *m, const struct sp_safetensor *t)
 {
-    struct sp_weight w = {.codes =
-                              {
-                                  .tensor = t,
-                                  .packing = SP_PACK_QUARTERS,
-                                  .bits = 2,
-                              },
-                          .rank = t->rank,
-                          .coding = "t2",
-                          .code = SP_CODE_TERNARY,
-                          .scales_divide = m->stated->scales_divide};
+    struct sp_weight w = weight_of(t, 2, SP_CODE_TERNARY, "t2");
     size_t base = strlen(t->name);
     enum sp_status st;
 
-    memcpy(w.shape, t->shape, sizeof w.shape);
+    w.codes.packing = SP_PACK_QUARTERS;
+    w.scales_divide = m->stated->scales_divide;
     w.shape[0] *= 4;
     st = find_scales(m, &w, base);
     return st ? st : add_weight(m, w, base, 0);

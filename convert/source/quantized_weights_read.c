@@ -5,7 +5,7 @@
  * A weight whose columns are stored one after another is unpacked ahead of the rows wanted, because
  * reading a few of its rows takes as many calls as reading hundreds. Strips of four chunks of the
  * executor halve the time of AWQ checkpoints compared with strips of one. */
-#include "convert/source/quantized_weights_read.h"
+#include "convert/source/quantized_weights.h"
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"

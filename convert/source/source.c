@@ -5,7 +5,7 @@
 #include "format/tokenizer/gguf_tokenizer.h"
 #include "convert/source/source_name.h"
 #include "convert/source/pooling_files.h"
-#include "convert/source/quantized_weights_read.h"
+#include "convert/source/quantized_weights.h"
 #include "format/base/affix.h"
 #include "format/family/config_packed.h"
 #include "format/base/file.h"
@@ -214,7 +214,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
     if (sp_config_is_classifier(&source->config)) {
         if ((st = check_classifier(source, err)) ||
             (st = sp_classifier_head_read(&texts[SP_SECTION_POOLING], &source->config.pooling,
-                                          folder, &source->config, json, err))) {
+                                          folder, NULL, &source->config, json, err))) {
             sp_context(err, "%s", source->path);
             return st;
         }
@@ -266,7 +266,7 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     if ((st = sp_config_parse(&source.config, json->at, json->size, NULL, err))) goto done;
     if (target->gguf) {
         if ((st = sp_new(&source.gguf, 1, sizeof *source.gguf, err))) goto done;
-        if ((st = sp_gguf_model_open(source.gguf, source.path, NULL, err))) goto done;
+        if ((st = sp_gguf_model_open(source.gguf, source.path, NULL, NULL, err))) goto done;
     } else if ((st = open_weights(&source, source.path, source.path, NULL, err))) {
         goto done;
     }
@@ -301,9 +301,9 @@ static enum sp_status read_gguf_head(struct sp_source *source, struct sp_err *er
 
     if (!st) st = sp_gguf_pooling_check_rank(source->gguf, err);
     if (st) return st;
-    return sp_classifier_head_read_text(&source->texts[SP_SECTION_POOLING], &source->config.pooling,
-                                        &source->texts[SP_SECTION_TOKENIZER], &source->config,
-                                        &source->texts[SP_SECTION_CONFIG], err);
+    return sp_classifier_head_read(&source->texts[SP_SECTION_POOLING], &source->config.pooling,
+                                   NULL, &source->texts[SP_SECTION_TOKENIZER], &source->config,
+                                   &source->texts[SP_SECTION_CONFIG], err);
 }
 
 static enum sp_status open_gguf(struct sp_source *source, char **warnings, struct sp_err *err)
@@ -312,7 +312,7 @@ static enum sp_status open_gguf(struct sp_source *source, char **warnings, struc
     enum sp_status st;
 
     if ((st = sp_new(&source->gguf, 1, sizeof *source->gguf, err))) return st;
-    if ((st = sp_gguf_model_open(source->gguf, source->path, warnings, err))) return st;
+    if ((st = sp_gguf_model_open(source->gguf, source->path, NULL, warnings, err))) return st;
     st = make_texts(source, warnings, err);
     if (!st) st = sp_config_parse(&source->config, json->at, json->size, warnings, err);
     if (!st && sp_config_is_classifier(&source->config)) {
@@ -521,16 +521,6 @@ void sp_source_release(struct sp_source *source)
     *source = (struct sp_source){0};
 }
 
-/* The bytes of a row span in its file, for progress; for a quantized weight its share. */
-static uint64_t stored_size(const struct sp_row_span *p, const struct sp_weight *w,
-                            const struct sp_safetensor *t)
-{
-    uint64_t n = p->n_rows * p->n_cols;
-
-    if (w == NULL) return n * sp_dtype_info(t->dtype)->bits / 8;
-    return w->size / sp_weight_rows(w) * n / w->shape[w->rank - 1];
-}
-
 /* How one span of a tensor is stored. */
 static enum sp_status describe_span(struct sp_stored *out, const struct sp_source *source,
                                     const struct sp_row_span *p, struct sp_err *err)
@@ -556,8 +546,11 @@ static enum sp_status describe_span(struct sp_stored *out, const struct sp_sourc
     }
     if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
     out->dtype = w ? sp_weight_float_type(w) : t->dtype;
-    out->size = stored_size(p, w, t);
-    if (w == NULL) return SP_OK;
+    if (w == NULL) {
+        out->size = p->n_rows * p->n_cols * sp_dtype_info(t->dtype)->bits / 8;
+        return SP_OK;
+    }
+    out->size = w->size / sp_weight_rows(w) * (p->n_rows * p->n_cols) / w->shape[w->rank - 1];
     out->coding = w->coding;
     out->code_bits = w->codes.bits;
     if (!p->transposed) out->kept = sp_weight_kept(&out->kept_flags, w);

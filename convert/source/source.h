@@ -110,4 +110,73 @@ SP_MUST_CHECK enum sp_status sp_source_place(struct sp_source *source, const cha
 SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
                                              char **warnings, struct sp_err *err);
 
+/* ---- tables with a row or an entry for each token (token_tables.c) ----
+ *
+ * Tables with a row or an entry for each token: an output matrix equal to the embedding and a
+ * draft's embedding equal to the target's are stored once; a model's tokens may take the order of
+ * another vocabulary; and tables of token ids (the order that a clustered head scores by, the map
+ * of an EAGLE-3 draft's vocabulary) are checked before anything is written. */
+
+/* Leaves lm_head.weight out if its numbers equal those of the embedding; if they differ, a warning
+ * says that lm_head.weight is used. The weights are compared only if source->compare_heads is set.
+ */
+SP_MUST_CHECK enum sp_status sp_source_share_head(struct sp_source *source, char **warnings,
+                                                  struct sp_err *err);
+
+/* Leaves a draft's embedding out if its numbers equal those of the target's embedding and the
+ * draft can read the target's stored table. Compares the weights. */
+SP_MUST_CHECK enum sp_status sp_source_share_embedding(struct sp_source *draft,
+                                                       const struct sp_source *target,
+                                                       char **warnings, struct sp_err *err);
+
+/* Row id of embedding, output matrix and its bias becomes rows[id], a permutation of
+ * 0..config.n_vocab-1, and the tokenizer becomes that of `target`. Returns SP_E_UNSUPPORTED for a
+ * packed file, whose rows cannot be moved, and for a model with more tables than these. */
+SP_MUST_CHECK enum sp_status sp_source_reorder_vocab(struct sp_source *source, const uint32_t *rows,
+                                                     const struct sp_source *target,
+                                                     struct sp_err *err);
+
+/* SP_E_INPUT unless the tables of token ids that the source has are right: an order that holds each
+ * id once, a map to ascending ids. Their type is one that can be read (the source has been
+ * planned). */
+SP_MUST_CHECK enum sp_status sp_token_tables_verify(const struct sp_source *source,
+                                                    struct sp_err *err);
+
+/* ---- rows and elements as floats (source_read.c) ---- */
+
+/* The scratch memory of one reading thread, which grows to what a tensor needs. */
+struct sp_scratch {
+    uint8_t *bytes; /* owned */
+    size_t size;
+    float *floats;                         /* owned; of size / 2 elements */
+    struct sp_weight_workspace *weights;   /* owned; rows of quantized weights */
+    const struct sp_tile_kernels *kernels; /* that turn panels into rows */
+    struct sp_merge_workspace *merging;    /* owned */
+};
+
+/* Opens scratch of `size` bytes, by which rows are read at a time. *out is untouched on failure. */
+SP_MUST_CHECK enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size,
+                                             struct sp_err *err);
+void sp_scratch_release(struct sp_scratch *scratch);
+
+/* out[0..n_rows-1][cols] = rows first_row.. of a matrix, as floats. Of a packed file's matrix,
+ * first_row begins a panel and the range ends with a panel or a matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
+                                                 const struct sp_tensor_spec *spec,
+                                                 uint64_t first_row, uint64_t n_rows,
+                                                 struct sp_scratch *scratch, struct sp_err *err);
+
+/* Writes a panel of the type that keeps the codes of a tensor (sp_stored), from rows first_row..
+ * of one matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *source,
+                                                  const struct sp_tensor_spec *spec,
+                                                  const struct sp_stored *stored,
+                                                  uint64_t first_row, size_t n_rows,
+                                                  struct sp_scratch *scratch, struct sp_err *err);
+
+/* All elements of a tensor that is not laid out as a matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
+                                                const struct sp_tensor_spec *spec,
+                                                struct sp_scratch *scratch, struct sp_err *err);
+
 #endif

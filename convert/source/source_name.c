@@ -171,9 +171,9 @@ static enum sp_status read_manifest(struct sp_json **out, const char *path, stru
     return st;
 }
 
-/* The path of a layer's blob. */
-static enum sp_status blob_path(char out[PATH_SIZE], const struct sp_json *layer,
-                                const char *manifest, const char *ollama, struct sp_err *err)
+/* Sets *path to that of a layer's blob, owned by the caller. */
+static enum sp_status blob_path(char **path, const struct sp_json *layer, const char *manifest,
+                                const char *ollama, struct sp_err *err)
 {
     const char *digest = sp_json_get_text(layer, "digest");
     char rest[DIGEST_SIZE + 16];
@@ -182,7 +182,7 @@ static enum sp_status blob_path(char out[PATH_SIZE], const struct sp_json *layer
         strspn(digest + 7, "0123456789abcdef") != DIGEST_SIZE - 7)
         return sp_fail(err, SP_E_INPUT, "%s: a layer has no sha256 digest", manifest);
     snprintf(rest, sizeof rest, "blobs/sha256-%s", digest + 7);
-    return print_path(out, err, ollama, rest);
+    return sp_file_join(path, ollama, rest, err);
 }
 
 /* The kind of a layer, for example "model"; "" for others than ollama's. */
@@ -220,16 +220,6 @@ static enum sp_status find_weight_layers(const struct sp_json **model,
     return SP_OK;
 }
 
-/* Sets *path to the blob of a layer, owned by the caller. */
-static enum sp_status copy_blob_path(char **path, const struct sp_json *layer, const char *manifest,
-                                     const char *ollama, struct sp_err *err)
-{
-    char text[PATH_SIZE];
-    enum sp_status st = blob_path(text, layer, manifest, ollama, err);
-
-    return st ? st : sp_copy_text(path, text, strlen(text), err);
-}
-
 static enum sp_status find_weights(struct sp_named_source *out, const char *manifest,
                                    const char *ollama, struct sp_err *err)
 {
@@ -239,8 +229,8 @@ static enum sp_status find_weights(struct sp_named_source *out, const char *mani
 
     if ((st = read_manifest(&root, manifest, err))) return st;
     st = find_weight_layers(&model, &adapter, sp_json_get(root, "layers"), manifest, err);
-    if (!st) st = copy_blob_path(&out->path, model, manifest, ollama, err);
-    if (!st && adapter) st = copy_blob_path(&out->adapter, adapter, manifest, ollama, err);
+    if (!st) st = blob_path(&out->path, model, manifest, ollama, err);
+    if (!st && adapter) st = blob_path(&out->adapter, adapter, manifest, ollama, err);
     sp_json_free(root);
     return st;
 }
@@ -332,21 +322,18 @@ void sp_named_source_release(struct sp_named_source *source)
 
 /* ---- records of ollama's models ---- */
 
-/* A manifest may name a layer again and again. */
-static enum sp_status put(struct sp_strbuf *out, const char *text, struct sp_err *err)
-{
-    if (strlen(text) + out->len > SP_MODELFILE_MAX_SIZE) {
-        return sp_fail(err, SP_E_INPUT, "the records of ollama's model have more than %u bytes",
-                       (unsigned)SP_MODELFILE_MAX_SIZE);
-    }
-    return sp_strbuf_append(out, text, strlen(text), err);
-}
-
 /* A command, maybe a name, and a value in three quotes. */
 static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_command command,
                                  const char *name, const char *value, struct sp_err *err)
 {
-    enum sp_status st;
+    const char *const parts[] = {sp_modelfile_command_name(command),
+                                 " ",
+                                 name,
+                                 *name ? " " : "",
+                                 "\"\"\"",
+                                 value,
+                                 "\"\"\"\n"};
+    enum sp_status st = SP_OK;
 
     for (const char *at = value; (at = strstr(at, "\"\"\"")) != NULL; at++) {
         const char *end = at + 3 + strspn(at + 3, " \t\v\f");
@@ -356,11 +343,15 @@ static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_comman
                        "Modelfile cannot hold",
                        sp_modelfile_command_name(command));
     }
-    if ((st = put(out, sp_modelfile_command_name(command), err)) || (st = put(out, " ", err)) ||
-        (st = put(out, name, err)) || (st = put(out, *name ? " " : "", err)) ||
-        (st = put(out, "\"\"\"", err)) || (st = put(out, value, err)))
-        return st;
-    return put(out, "\"\"\"\n", err);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !st; i++) {
+        size_t len = strlen(parts[i]);
+        if (len + out->len > SP_MODELFILE_MAX_SIZE) { /* a layer may be named again and again */
+            return sp_fail(err, SP_E_INPUT, "the records of ollama's model have more than %u bytes",
+                           (unsigned)SP_MODELFILE_MAX_SIZE);
+        }
+        st = sp_strbuf_append(out, parts[i], len, err);
+    }
+    return st;
 }
 
 static enum sp_status put_parameter(struct sp_strbuf *out, const struct sp_parameter *parameter,
@@ -463,14 +454,15 @@ enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *mani
     for (size_t i = 0; i < sp_json_len(layers) && !st; i++) {
         const struct sp_json *layer = sp_json_at(layers, i);
         const char *kind = layer_kind(layer);
-        char path[PATH_SIZE];
+        char *path = NULL;
         struct sp_text blob = {0};
         if (!sp_is_among(kind, "template system license params messages")) continue;
-        st = blob_path(path, layer, manifest, stores->ollama, err);
+        st = blob_path(&path, layer, manifest, stores->ollama, err);
         if (!st) st = sp_file_read_text(&blob, path, SP_MODELFILE_MAX_SIZE, err);
         if (!st && (st = put_layer(text, kind, &blob, own, warnings, err)))
             sp_context(err, "%s", path);
         free(blob.at);
+        free(path);
     }
     sp_json_free(root);
     return st;

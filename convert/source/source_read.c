@@ -1,9 +1,9 @@
 /* Weights as floats, in rows. The tensor of a checkpoint or GGUF file is a sequence of pieces, each
  * every step-th row of a stored tensor, possibly transposed or quantized; that of a packed file is
  * decoded panel by panel. */
-#include "convert/source/source_read.h"
+#include "convert/source/source.h"
 #include "convert/adapter/merge.h"
-#include "convert/source/quantized_weights_read.h"
+#include "convert/source/quantized_weights.h"
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
@@ -111,24 +111,8 @@ void sp_scratch_release(struct sp_scratch *scratch)
     *scratch = (struct sp_scratch){0};
 }
 
-/* Elements first.. of the stored tensor, in its own order. */
-static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first, uint64_t n)
-{
-    enum sp_status st;
-    uint64_t most = cut->scratch->size / cut->width;
-
-    for (uint64_t done = 0; done < n; done += most) {
-        size_t m = (size_t)(n - done < most ? n - done : most);
-        st = sp_safetensors_read(cut->tensor, (first + done) * cut->width, m * cut->width,
-                                 cut->scratch->bytes, cut->err);
-        if (st) return st;
-        sp_decode_floats(out + done, cut->tensor->dtype, cut->scratch->bytes, m);
-    }
-    return SP_OK;
-}
-
-/* Rows that are not neighbors: as many as the scratch holds with what lies between them. */
-static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t first, uint64_t n)
+/* As many rows as the scratch holds with what lies between them. */
+static enum sp_status read_plain(float *out, const struct cut *cut, uint64_t first, uint64_t n)
 {
     enum sp_status st;
     const struct sp_row_span *p = cut->span;
@@ -141,9 +125,9 @@ static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t f
         st = sp_safetensors_read(cut->tensor, row * row_size, (size_t)(m - 1) * step + row_size,
                                  cut->scratch->bytes, cut->err);
         if (st) return st;
-        for (uint64_t r = 0; r < m; r++) {
+        for (uint64_t r = 0; r < m; r += p->step == 1 ? m : 1) {
             sp_decode_floats(out + (done + r) * cols, cut->tensor->dtype,
-                             cut->scratch->bytes + r * step, cols);
+                             cut->scratch->bytes + r * step, p->step == 1 ? m * cols : cols);
         }
         done += m;
     }
@@ -190,14 +174,15 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
     return SP_OK;
 }
 
-/* Whole rows of a stored weight as floats. */
-static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t first, uint64_t n)
+/* Rows first, first + step, ... of a stored weight as floats. */
+static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t n_cols,
+                                  uint64_t first, uint64_t step, uint64_t n)
 {
     if (cut->block) {
-        return sp_gguf_weight_read(out, cut->block, stored_cols(cut), first, 1, n,
-                                   cut->scratch->bytes, cut->scratch->size, cut->err);
+        return sp_gguf_weight_read(out, cut->block, n_cols, first, step, n, cut->scratch->bytes,
+                                   cut->scratch->size, cut->err);
     }
-    return sp_weight_read(out, cut->weight, first, 1, n, cut->scratch->weights, cut->err);
+    return sp_weight_read(out, cut->weight, first, step, n, cut->scratch->weights, cut->err);
 }
 
 /* Rows of floats that are columns of a weight that is decoded: whole rows of it, as many at a time
@@ -216,7 +201,8 @@ static enum sp_status read_transposed_weight(float *out, const struct cut *cut, 
         for (uint64_t k = 0, rows; k < p->n_cols; k += rows) {
             enum sp_status st;
             rows = p->n_cols - k < most ? p->n_cols - k : most;
-            if ((st = decode_rows(cut->scratch->floats, cut, base + k, rows))) return st;
+            st = decode_rows(cut->scratch->floats, cut, width, base + k, 1, rows);
+            if (st) return st;
             for (uint64_t r = 0; r < m; r++) {
                 for (uint64_t i = 0; i < rows; i++) {
                     out[(done + r) * p->n_cols + k + i] =
@@ -226,24 +212,6 @@ static enum sp_status read_transposed_weight(float *out, const struct cut *cut, 
         }
     }
     return SP_OK;
-}
-
-static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t first, uint64_t n)
-{
-    const struct sp_row_span *p = cut->span;
-
-    if (p->transposed && cut->tensor == NULL) return read_transposed_weight(out, cut, first, n);
-    if (cut->block) {
-        return sp_gguf_weight_read(out, cut->block, p->n_cols, p->first_row + first * p->step,
-                                   p->step, n, cut->scratch->bytes, cut->scratch->size, cut->err);
-    }
-    if (cut->weight) {
-        return sp_weight_read(out, cut->weight, p->first_row + first * p->step, p->step, n,
-                              cut->scratch->weights, cut->err);
-    }
-    if (p->transposed) return read_transposed(out, cut, first, n);
-    if (p->step > 1) return read_strided(out, cut, first, n);
-    return read_run(out, cut, (p->first_row + first) * p->n_cols, n * p->n_cols);
 }
 
 /* The span of a row of a tensor; *row becomes that of the span's stored tensor. */
@@ -329,24 +297,29 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
         cut.scratch = scratch;
         cut.err = err;
         if ((st = fit_scratch(scratch, &cut, list, err))) return st;
-        if ((st = read_piece(out, &cut, first, n))) return st;
+        if (cut.tensor)
+            st = (cut.span->transposed ? read_transposed : read_plain)(out, &cut, first, n);
+        else if (cut.span->transposed)
+            st = read_transposed_weight(out, &cut, first, n);
+        else
+            st = decode_rows(out, &cut, cut.span->n_cols,
+                             cut.span->first_row + first * cut.span->step, cut.span->step, n);
+        if (st) return st;
     }
     if (source->merge == NULL) return SP_OK;
     return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_span + i, first,
                          n, scratch->merging, err);
 }
 
-void sp_source_undo_smoothing(float *x, const struct sp_source *source,
-                              const struct sp_tensor_spec *spec, uint64_t first, size_t n)
+/* Scales n numbers of a packed file's tensor back to those of the model if the tensor is smoothed:
+ * whole rows of a matrix, or a whole vector. */
+static void undo_smoothing(float *x, const struct sp_source *source,
+                           const struct sp_tensor_spec *spec, size_t n)
 {
     const struct sp_smoothed_norm *norm =
         sp_smoothing_of(&source->smoothing, &source->config, spec->name);
-    bool is_vector = spec->rank == 1;
 
-    if (norm == NULL) return;
-    sp_smoothing_apply(x, n, spec->role, &source->config,
-                       norm->exponents + (is_vector ? (size_t)first : 0), is_vector ? n : norm->n,
-                       true);
+    if (norm) sp_smoothing_apply(x, n, spec->role, &source->config, norm->exponents, norm->n, true);
 }
 
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
@@ -360,7 +333,7 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
         decode_panels(out, t, first_row, n_rows, scratch->kernels);
-        sp_source_undo_smoothing(out, source, spec, first_row * cols, (size_t)(n_rows * cols));
+        undo_smoothing(out, source, spec, (size_t)(n_rows * cols));
     }
     for (size_t i = 0; i < list->n_spans && n_rows; i++) {
         uint64_t end = begin + piece_of(source, list, i)->n_rows;
@@ -387,7 +360,7 @@ enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
         sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
-        sp_source_undo_smoothing(out, source, spec, 0, (size_t)sp_spec_elements(spec));
+        undo_smoothing(out, source, spec, (size_t)sp_spec_elements(spec));
     }
     for (size_t i = 0; i < list->n_spans; i++) {
         const struct sp_row_span *span = piece_of(source, list, i);

@@ -1,6 +1,5 @@
-#include "convert/source/token_tables.h"
+#include "convert/source/source.h"
 
-#include "convert/source/source_read.h"
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"

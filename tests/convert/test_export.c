@@ -23,17 +23,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct sp_export_options options_of(const char *input, const char *output)
+static struct sp_create_options options_of(const char *input, const char *output)
 {
-    return (struct sp_export_options){.input = input, .output = output, .n_threads = 2};
+    return (struct sp_create_options){.from = input, .output = output, .n_threads = 2};
 }
 
 static void export_to(const char *input, const char *output, enum sp_dtype type)
 {
-    struct sp_export_options o = options_of(input, output);
+    struct sp_create_options o = options_of(input, output);
     struct sp_err err = {0};
 
-    o.type = type;
+    o.target_type = type;
     o.force = true;
     if (sp_export(NULL, &o, &err)) fail_msg("%s", err.text);
 }
@@ -444,14 +444,14 @@ TEST(gguf_files)
 
     assert_int_equal(glob(TESTDATA "/gguf/*.gguf", 0, NULL, &files), 0);
     for (size_t i = 0; i < files.gl_pathc; i++) {
-        struct sp_export_options o = options_of(files.gl_pathv[i], export);
-        struct sp_create_options pack = {.from = o.input,
+        struct sp_create_options o = options_of(files.gl_pathv[i], export);
+        struct sp_create_options pack = {.from = o.from,
                                          .output = packed,
                                          .target_type = SP_F32,
                                          .draft_type = SP_DTYPE_NONE,
                                          .force = true};
         struct sp_err err = {0};
-        o.type = SP_F32;
+        o.target_type = SP_F32;
         o.force = true;
         if (sp_export(NULL, &o, &err)) {
             assert_true(strstr(err.text, "is an embedding model") ||
@@ -473,7 +473,7 @@ TEST(shards)
 {
     const char *packed = create_path("packed.bin"), *whole = create_path("whole");
     const char *cut = create_path("cut");
-    struct sp_export_options o = options_of(packed, cut);
+    struct sp_create_options o = options_of(packed, cut);
     struct sp_safetensors *c;
     size_t n;
 
@@ -505,7 +505,7 @@ TEST(shards)
 
 /* ---- refusals and failures ---- */
 
-static void assert_refused(const struct sp_export_options *o, enum sp_status status,
+static void assert_refused(const struct sp_create_options *o, enum sp_status status,
                            const char *message)
 {
     struct sp_err err = {0};
@@ -519,7 +519,7 @@ static void assert_refused(const struct sp_export_options *o, enum sp_status sta
 TEST(refusals)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    struct sp_export_options o = options_of(packed, export);
+    struct sp_create_options o = options_of(packed, export);
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
@@ -535,16 +535,16 @@ TEST(refusals)
     o.output = "/";
     assert_refused(&o, SP_E_USAGE, "/ is not a name for a new folder");
     o.output = create_path("new");
-    o.input = TINY "/dflash";
+    o.from = TINY "/dflash";
     assert_refused(&o, SP_E_INPUT, "is a draft and cannot be a target");
-    o.input = TINY "/ar/config.json";
+    o.from = TINY "/ar/config.json";
     assert_refused(&o, SP_E_INPUT, "neither safetensors, GGUF nor packed");
     mkdir(scratch_path("mlx"), 0777);
     handmade_qwen3_5(scratch_path("mlx"),
                      &(struct handmade_options){.mixing = 0.1F, .converted = true});
     create_pack(create_modelfile("FROM mlx"), create_path("mlx.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
                 1);
-    o.input = create_path("mlx.bin");
+    o.from = create_path("mlx.bin");
     assert_refused(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
 }
 
@@ -555,7 +555,7 @@ TEST(damage)
         "abcd", "\xff\x7f\xff\x7f"}; /* the second value would be a NaN, which must not be reported
                                         instead */
     const char *packed = create_path("packed.bin");
-    struct sp_export_options o = options_of(packed, create_path("export"));
+    struct sp_create_options o = options_of(packed, create_path("export"));
 
     for (size_t i = 0; i < 4; i++) {
         create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
@@ -574,7 +574,7 @@ static int cancel(void *context, uint64_t done, uint64_t total)
 TEST(cancelled)
 {
     const char *packed = create_path("packed.bin");
-    struct sp_export_options o = options_of(packed, create_path("export"));
+    struct sp_create_options o = options_of(packed, create_path("export"));
     int calls = 0;
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
@@ -586,7 +586,7 @@ TEST(cancelled)
 
 /* Runs export in a child process whose files may not exceed `limit` bytes, and returns its status.
  */
-static int export_within(const struct sp_export_options *o, rlim_t limit)
+static int export_within(const struct sp_create_options *o, rlim_t limit)
 {
     int status;
     pid_t child = fork();
@@ -612,7 +612,7 @@ static int kill_self(void *context, uint64_t done, uint64_t total)
 }
 
 /* Exports in a child process that is killed while it writes. */
-static void export_killed(struct sp_export_options o)
+static void export_killed(struct sp_create_options o)
 {
     int status;
     pid_t child = fork();
@@ -629,7 +629,7 @@ static void export_killed(struct sp_export_options o)
 TEST(killed)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    struct sp_export_options o = options_of(packed, export);
+    struct sp_create_options o = options_of(packed, export);
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.force = true;
@@ -648,7 +648,7 @@ TEST(full_disk)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     const char *want = create_path("want"), *weights = "target/model.safetensors";
-    struct sp_export_options o = options_of(packed, export);
+    struct sp_create_options o = options_of(packed, export);
     size_t size;
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);

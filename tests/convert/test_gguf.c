@@ -4,7 +4,6 @@
 #include "convert/gguf/gguf_model.h"
 #include "format/tokenizer/gguf_tokenizer.h"
 #include "convert/source/source.h"
-#include "convert/source/source_read.h"
 #include "quantize/codec.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
@@ -42,7 +41,7 @@ static struct sp_gguf_model *open_model(struct made_gguf *m, size_t data, char *
     struct sp_gguf_model *model = calloc(1, sizeof *model);
 
     assert_non_null(model);
-    assert_ok(sp_gguf_model_open(model, gguf_write(m, "made.gguf", data), warnings, why));
+    assert_ok(sp_gguf_model_open(model, gguf_write(m, "made.gguf", data), NULL, warnings, why));
     if (warnings) keep(*warnings);
     return keep_with(model, release_model);
 }
@@ -203,7 +202,7 @@ TEST(kept_scales_are_finite)
         memcpy(file, m.bytes, m.size);
         memcpy(file + m.size + cases[i].at, cases[i].bytes, 2);
         scratch_write("made.gguf", file, m.size + LLAMA_DATA);
-        assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, why));
+        assert_ok(sp_gguf_model_open(&model, scratch_path("made.gguf"), NULL, NULL, why));
         const struct sp_gguf_weight *w = sp_gguf_weight_find(&model, cases[i].name);
         sp_group_panel_init(panel, sp_gguf_weight_kept(&flags, w), 32, 0);
         assert_ok(sp_gguf_weight_put_row(panel, 0, w, 4, bytes, why));
@@ -669,8 +668,8 @@ TEST(adapter_of_delta)
         memcpy(file, m.bytes, m.size);
         for (size_t k = 0; k < n; k++)
             sp_put32(file + m.size + 4 * k, sp_bits_of_float((float)k));
-        assert_ok(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
-                                       &model_of, NULL));
+        assert_ok(sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 64),
+                                     &model_of, NULL, NULL));
         assert_non_null(sp_gguf_weight_find(
             &model, keep_format("model.layers.0.linear_attn.%s", cases[i].name)));
         assert_ok(sp_gguf_weight_read(out, model.weights, cases[i].cols, 0, 1, cases[i].rows, bytes,
@@ -700,7 +699,8 @@ TEST(scaled_tensors)
     for (size_t i = 0; i < 8; i++)
         sp_put32(file + m.size + 64 + 4 * i, sp_bits_of_float(numbers[i]));
     sp_put32(file + m.size + 32, sp_bits_of_float(scales[1]));
-    assert_ok(sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, why));
+    assert_ok(
+        sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, NULL, why));
     assert_int_equal(model.n, 1);
     const struct sp_gguf_weight *w = model.weights;
     assert_int_equal(sp_gguf_weight_float_type(w), SP_F32);

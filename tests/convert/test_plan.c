@@ -1,7 +1,7 @@
 /* Tests sources and plans: rows read through every kind of span, against values that follow from
  * their position, and the plans of the tiny models. */
 #include "convert/create/plan.h"
-#include "convert/source/source_read.h"
+#include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"

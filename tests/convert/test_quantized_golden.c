@@ -2,7 +2,6 @@
  * of their formats give, to the last bit: testdata/quantized, made by
  * tests/oracle/quantized_weights.py. Files in which one tensor is spoiled are refused by name. */
 #include "convert/source/quantized_weights.h"
-#include "convert/source/quantized_weights_read.h"
 #include "quantize/codec.h"
 #include "quantize/types/groupwise.h"
 #include "format/base/bytes.h"

@@ -1,7 +1,6 @@
 /* Tests quantized weights of handmade checkpoints: the values that are read, against numbers
  * computed by hand, and refusals with their messages. */
 #include "convert/source/quantized_weights.h"
-#include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         scratch_write(file, data + 1, size - 1);
     else
         json = (struct sp_text){(char *)(uintptr_t)data + 1, size - 1};
-    if (sp_classifier_head_read(&record, &head, scratch_folder(), &config, &json, &err)) {
+    if (sp_classifier_head_read(&record, &head, scratch_folder(), NULL, &config, &json, &err)) {
         if (err.text[0] == '\0' || record.at) abort();
     } else if (sp_pooling_read(&again, NULL, &record, config.n_hidden, &err) ||
                memcmp(&head, &again, sizeof head) != 0) {

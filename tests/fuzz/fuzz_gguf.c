@@ -2,7 +2,6 @@
  * then it is opened as a source, whose tensors are read, and as an adapter; both may refuse it. */
 #include "convert/adapter/adapter.h"
 #include "convert/source/source.h"
-#include "convert/source/source_read.h"
 #include "format/gguf.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* Fuzzes safetensors files: a file is refused with a message, or all of its tensors can be read and
  * together cover the bytes after its header. With each method of quantization, its quantized
  * weights are refused with a message, or their rows can be read. */
-#include "convert/source/quantized_weights_read.h"
+#include "convert/source/quantized_weights.h"
 #include "format/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 

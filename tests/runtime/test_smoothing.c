@@ -176,7 +176,7 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
 /* And so has the checkpoint that it is exported to. */
 static void assert_exported(const char *path, const struct sp_source *source)
 {
-    struct sp_export_options options = {.input = path, .output = packed_path("exported")};
+    struct sp_create_options options = {.from = path, .output = packed_path("exported")};
 
     assert_ok(sp_export(NULL, &options, why));
     assert_same_numbers(packed_path("exported/target"), source);

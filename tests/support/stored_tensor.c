@@ -1,7 +1,7 @@
 #include "tests/support/stored_tensor.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
-#include "convert/source/source_read.h"
+#include "convert/source/source.h"
 
 static void release(void *source)
 {
