@@ -87,7 +87,8 @@ below() {
     runtime/session) below="$codecs $decoding $processes runtime/speculate $texts" ;;
     runtime/measure) below="$codecs $decoding $processes runtime/speculate runtime/session $texts" ;;
     cli/base) below=$library ;;
-    cli/chat | cli/bench | cli/eval) below="$library cli/base" ;;
+    cli/chat | cli/eval) below="$library cli/base" ;;
+    cli/bench) below="$library cli/base cli/chat" ;;
     cli/serve/http) below="$library cli/base" ;;
     cli/serve/request) below="$library cli/base cli/chat" ;;
     cli/serve/jobs) below="$library cli/base cli/chat cli/serve/http cli/serve/request" ;;

@@ -5,6 +5,7 @@
 
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
+#include "cli/chat/conversation.h"
 #include "format/base/clock.h"
 #include "format/base/median.h"
 #include "format/base/mem.h"
@@ -161,31 +162,16 @@ static enum sp_status prompt_of_size(struct run *r, struct sp_ids *ids, size_t n
 /* The prompt of a user's message, by the file's chat template or, if it has none, as it is. */
 static enum sp_status prompt_of_text(struct run *r, struct sp_ids *ids, const char *text)
 {
-    const struct sp_chat_message message = {.role = "user", .content = text};
-    const struct sp_chat_request request = {
-        .size = sizeof request, .turns = &message, .n_turns = 1};
-    struct sp_chat_prompt_info info = SP_CHAT_PROMPT_INFO_INIT;
-    struct sp_template *template = NULL;
-    struct sp_chat *chat = NULL;
-    struct sp_chat_prompt *prompt = NULL;
+    struct sp_conversation c = {.now = sp_template_now()};
     enum sp_status st;
 
-    if ((st = sp_package_template(r->package, &template, r->err))) goto done;
-    if (template == NULL) {
-        st = sp_tokenizer_encode(sp_package_tokenizer(r->package), text, strlen(text),
-                                 SP_ENCODE_ADD_SPECIAL, &ids->at, &ids->n, r->err);
-        goto done;
+    if (!(st = sp_package_template(r->package, &c.template, r->err)) &&
+        !(st = sp_conversation_attach(&c, r->package, r->err)) &&
+        !(st = sp_conversation_add_user(&c, text, strlen(text), r->err))) {
+        *ids = c.prompt;
+        c.prompt = (struct sp_ids){0};
     }
-    if ((st = sp_chat_open(&chat, r->package, NULL, r->err))) goto done;
-    if ((st = sp_chat_prompt_open(&prompt, chat, &request, r->err))) goto done;
-    sp_chat_prompt_describe(prompt, &info);
-    if ((st = sp_new(&ids->at, info.n_ids, sizeof *ids->at, r->err))) goto done;
-    memcpy(ids->at, info.ids, info.n_ids * sizeof *ids->at);
-    ids->n = info.n_ids;
-done:
-    sp_chat_prompt_close(prompt);
-    sp_chat_close(chat);
-    sp_template_close(template);
+    sp_conversation_release(&c);
     return st;
 }
 
