@@ -67,49 +67,46 @@ enum sp_status sp_request_settings_read_named(struct sp_settings *settings,
     return SP_OK;
 }
 
-static enum sp_status read_stop(struct sp_settings *settings, const struct sp_json *stop,
+/* Adds a text to the stop texts or to the sequence breakers. */
+static enum sp_status read_text(struct sp_settings *settings, const char *key,
+                                const struct sp_json *value, const char *expected,
                                 struct sp_err *err)
 {
     size_t len;
-    const char *text = sp_json_to_string(stop, &len);
+    const char *text = sp_json_to_string(value, &len);
 
-    if (text == NULL) return sp_request_wrong("stop", stop, "a string or an array of strings", err);
-    if (len == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
-    if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "stop contains a NUL");
-    return sp_settings_set(settings, "stop", text, err);
+    if (text == NULL) return sp_request_wrong(key, value, expected, err);
+    if (len == 0 && strcmp(key, "stop") == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
+    if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "%s contains a NUL", key);
+    return sp_settings_set(settings, key, text, err);
 }
 
 enum sp_status sp_request_settings_read_stops(struct sp_settings *settings,
                                               const struct sp_json *stop, struct sp_err *err)
 {
+    static const char expected[] = "a string or an array of strings";
     enum sp_status st = SP_OK;
 
     if (stop == NULL) return SP_OK;
-    if (sp_json_kind(stop) != SP_JSON_ARRAY) return read_stop(settings, stop, err);
+    if (sp_json_kind(stop) != SP_JSON_ARRAY)
+        return read_text(settings, "stop", stop, expected, err);
     for (size_t i = 0; i < sp_json_len(stop) && !st; i++)
-        st = read_stop(settings, sp_json_at(stop, i), err);
+        st = read_text(settings, "stop", sp_json_at(stop, i), expected, err);
     return st;
 }
 
 enum sp_status sp_request_settings_read_breakers(struct sp_settings *settings,
                                                  const struct sp_json *object, struct sp_err *err)
 {
-    static const char key[] = "dry_sequence_breakers";
+    static const char key[] = "dry_sequence_breakers", expected[] = "an array of strings";
     const struct sp_json *texts = sp_json_get(object, key);
     enum sp_status st = SP_OK;
 
     if (texts == NULL) return SP_OK;
-    if (sp_json_kind(texts) != SP_JSON_ARRAY)
-        return sp_request_wrong(key, texts, "an array of strings", err);
+    if (sp_json_kind(texts) != SP_JSON_ARRAY) return sp_request_wrong(key, texts, expected, err);
     if (sp_json_len(texts) == 0) return sp_settings_set(settings, key, "none", err);
-    for (size_t i = 0; i < sp_json_len(texts) && !st; i++) {
-        size_t len;
-        const char *text = sp_json_to_string(sp_json_at(texts, i), &len);
-        if (text == NULL)
-            return sp_request_wrong(key, sp_json_at(texts, i), "an array of strings", err);
-        if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "%s contains a NUL", key);
-        st = sp_settings_set(settings, key, text, err);
-    }
+    for (size_t i = 0; i < sp_json_len(texts) && !st; i++)
+        st = read_text(settings, key, sp_json_at(texts, i), expected, err);
     return st;
 }
 

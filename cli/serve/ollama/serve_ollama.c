@@ -207,11 +207,9 @@ static const struct sent none = {.content = NULL};
 static void write_text(struct sp_json_out *out, const char *model, bool chat,
                        const struct sent *sent)
 {
-    struct timespec now;
     char time[SP_TIME_TEXT];
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    sp_json_out_put(out, "{model:%s, created_at:%s", model, sp_serve_time(time, &now));
+    sp_json_out_put(out, "{model:%s, created_at:%s", model, sp_serve_time(time, NULL));
     if (chat) sp_json_out_put(out, "message:{role:'assistant'");
     sp_json_out_string(out, chat ? "content" : "response", sent->n_content ? sent->content : "",
                        sent->n_content);

@@ -208,18 +208,13 @@ static void chunk(struct sp_serve_response *r, const struct delta *d)
     begin_chunk(r);
     write_delta(r, d);
     if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
+    if (d->result) sp_serve_openai_write_timings(&r->out, d->result);
     sp_serve_end_event(r);
 }
 
 static void end_stream(struct sp_serve_response *r, const struct sp_result *result)
 {
-    const struct delta last = {.result = result};
-
-    begin_chunk(r);
-    write_delta(r, &last);
-    if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
-    sp_serve_openai_write_timings(&r->out, result);
-    sp_serve_end_event(r);
+    chunk(r, &(struct delta){.result = result});
 }
 
 /* Writes the message; its content is null if it consists of calls only. */

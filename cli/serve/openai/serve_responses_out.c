@@ -144,26 +144,15 @@ static void write_usage(struct sp_serve_response *r, const struct sp_result *res
                     result->n_prompt + result->n_ids);
 }
 
-/* Writes a member as it is in the request, or `else_text` if it is absent. */
-static void echo(struct sp_serve_response *r, const char *key, const char *else_text)
+/* Writes a member as it is in the request, or the JSON `otherwise` if it is absent. */
+static void echo(struct sp_serve_response *r, const char *key, const char *otherwise)
 {
     const struct sp_json *value = sp_json_get(r->request->body, key);
 
     if (value)
         sp_json_out_value(&r->out, key, value);
     else
-        sp_json_out_text(&r->out, key, else_text);
-}
-
-/* Writes a member as it is in the request, or `brackets` if it is absent. */
-static void echo_all(struct sp_serve_response *r, const char *key, const char *brackets)
-{
-    const struct sp_json *value = sp_json_get(r->request->body, key);
-
-    if (value)
-        sp_json_out_value(&r->out, key, value);
-    else
-        sp_json_out_written(&r->out, key, brackets, 2);
+        sp_json_out_written(&r->out, key, otherwise, strlen(otherwise));
 }
 
 static void write_format(struct sp_serve_response *r)
@@ -188,34 +177,31 @@ static void write_request(struct sp_serve_response *r)
     bool parallel = true;
 
     (void)!sp_json_to_bool(sp_json_get(r->request->body, "parallel_tool_calls"), &parallel);
-    echo(r, "instructions", NULL);
-    echo(r, "max_output_tokens", NULL);
-    echo(r, "max_tool_calls", NULL);
-    echo_all(r, "metadata", "{}");
+    echo(r, "instructions", "null");
+    echo(r, "max_output_tokens", "null");
+    echo(r, "max_tool_calls", "null");
+    echo(r, "metadata", "{}");
     sp_json_out_put(out, "parallel_tool_calls:%d, previous_response_id:null", parallel);
-    echo(r, "prompt_cache_key", NULL);
+    echo(r, "prompt_cache_key", "null");
     sp_json_out_put(out, "reasoning:{effort:%s, summary:%s}",
                     sp_json_to_string(sp_json_get(reasoning, "effort"), NULL),
                     sp_json_to_string(sp_json_get(reasoning, "summary"), NULL));
-    echo(r, "safety_identifier", NULL);
+    echo(r, "safety_identifier", "null");
     sp_json_out_put(out, "service_tier:'default', store:false");
     sp_settings_sampling_to_json(out, settings, "temperature");
     write_format(r);
-    echo(r, "tool_choice", "auto");
-    echo_all(r, "tools", "[]");
+    echo(r, "tool_choice", "\"auto\"");
+    echo(r, "tools", "[]");
     sp_json_out_u64(out, "top_logprobs", r->request->n_top);
     sp_settings_sampling_to_json(out, settings, "top_p");
     sp_json_out_text(out, "truncation", "disabled");
-    echo(r, "user", NULL);
+    echo(r, "user", "null");
 }
 
 static void write_end(struct sp_json_out *out, const char *status)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
     if (strcmp(status, "completed") == 0)
-        sp_json_out_u64(out, "completed_at", (uint64_t)now.tv_sec);
+        sp_json_out_u64(out, "completed_at", (uint64_t)time(NULL));
     else
         sp_json_out_text(out, "completed_at", NULL);
     if (strcmp(status, "incomplete") == 0)
