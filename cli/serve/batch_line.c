@@ -67,9 +67,9 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
 }
 
 /* Reads the member think, or takes what --think says. */
-static enum sp_status read_thinking(struct sp_serve_request *r, const struct sp_conversation *c,
-                                    struct sp_err *err)
+static enum sp_status read_thinking(struct sp_serve_request *r, struct sp_err *err)
 {
+    const struct sp_conversation *c = r->conversation;
     const struct sp_json *think = sp_json_get(r->body, "think");
     const char *word = sp_json_to_string(think, NULL), *level = c->thinking.level;
     struct sp_thinking own = c->thinking;
@@ -106,13 +106,13 @@ static enum sp_status check_message(const struct sp_json *message, struct sp_err
     return sp_fail(err, SP_E_INPUT, "role %s: expected system, user or assistant", role);
 }
 
-static enum sp_status read_messages(struct sp_serve_request *r, const struct sp_conversation *c,
-                                    const struct sp_json *messages, struct sp_err *err)
+static enum sp_status read_messages(struct sp_serve_request *r, const struct sp_json *messages,
+                                    struct sp_err *err)
 {
     const size_t n = sp_json_len(messages);
     enum sp_status st;
 
-    if (c->template == NULL)
+    if (r->conversation->template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "messages require a chat template");
     if (sp_json_kind(messages) != SP_JSON_ARRAY || n == 0)
         return sp_fail(err, SP_E_INPUT, "messages is not an array");
@@ -122,12 +122,11 @@ static enum sp_status read_messages(struct sp_serve_request *r, const struct sp_
             return st;
         }
     }
-    return sp_serve_set_messages(r, c, messages, n, err);
+    return sp_serve_set_messages(r, messages, n, err);
 }
 
 /* Reads the prompt: a text, token IDs, or a conversation. */
-static enum sp_status read_prompt(struct sp_serve_request *r, const struct sp_conversation *c,
-                                  struct sp_err *err)
+static enum sp_status read_prompt(struct sp_serve_request *r, struct sp_err *err)
 {
     const struct sp_json *messages = sp_json_get(r->body, "messages"), *prompt = r->body;
     struct sp_serve_raw_prompt *raw;
@@ -135,7 +134,7 @@ static enum sp_status read_prompt(struct sp_serve_request *r, const struct sp_co
     size_t size;
     enum sp_status st;
 
-    if (messages) return read_messages(r, c, messages, err);
+    if (messages) return read_messages(r, messages, err);
     if (sp_json_kind(prompt) == SP_JSON_OBJECT) prompt = sp_json_get(prompt, "prompt");
     text = sp_json_to_string(prompt, &size);
     if (text == NULL && sp_json_kind(prompt) != SP_JSON_ARRAY) {
@@ -145,14 +144,14 @@ static enum sp_status read_prompt(struct sp_serve_request *r, const struct sp_co
     }
     if (text ? size == 0 : sp_json_len(prompt) == 0)
         return sp_fail(err, SP_E_INPUT, "the prompt is empty");
-    if (text && c->template) {
+    if (text && r->conversation->template) {
         if (memchr(text, '\0', size) != NULL)
             return sp_fail(err, SP_E_INPUT, "the prompt contains a NUL, which only --raw accepts");
-        return sp_serve_read_prompt(r, c, NULL, prompt, err);
+        return sp_serve_read_prompt(r, NULL, prompt, err);
     }
     if ((st = sp_serve_request_take_prompts(r, 1, err))) return st;
     raw = &r->prompts[0];
-    r->chat_ids = text == NULL && c->chat != NULL;
+    r->chat_ids = text == NULL && r->conversation->chat != NULL;
     if (text == NULL) return sp_ids_of_json(&raw->ids, prompt, err);
     raw->text = text;
     raw->size = size;
@@ -162,7 +161,7 @@ static enum sp_status read_prompt(struct sp_serve_request *r, const struct sp_co
 static enum sp_status read_prompt_line(struct sp_serve_request *r, struct sp_err *err)
 {
     const struct sp_loaded_model *m = r->model->loaded;
-    const struct sp_conversation *c = &m->conversation;
+    const struct sp_conversation *c = r->conversation;
     const struct sp_json *format = sp_json_get(r->body, "format");
     const char *key;
     enum sp_status st;
@@ -178,12 +177,12 @@ static enum sp_status read_prompt_line(struct sp_serve_request *r, struct sp_err
     if (format && m->ignore_eos)
         return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
     if (format && (st = sp_response_format_of_json(&r->grammar, format, NULL, err))) return st;
-    if ((st = read_thinking(r, c, err))) return st;
+    if ((st = read_thinking(r, err))) return st;
     if (c->template == NULL && sp_json_has(r->body, "reasoning_budget"))
         return sp_fail(err, SP_E_UNSUPPORTED, "reasoning_budget requires a chat template");
-    if ((st = sp_serve_read_reasoning_budget(r, c, r->body, "reasoning_budget", err))) return st;
+    if ((st = sp_serve_read_reasoning_budget(r, r->body, "reasoning_budget", err))) return st;
     r->now = &c->now;
-    return read_prompt(r, c, err);
+    return read_prompt(r, err);
 }
 
 /* Writes the answer as `run --json` prints it last. */
@@ -327,7 +326,9 @@ static enum sp_status begin(struct sp_batch_server *b, struct sp_batch_line *lin
         !line->is_anthropic && (sp_json_has(line->json, "body") || sp_json_has(line->json, "url") ||
                                 sp_json_has(line->json, "method"));
     *job = (struct sp_serve_job){.api = &prompt_api,
-                                 .request = {.model = &b->model, .body = line->json},
+                                 .request = {.model = &b->model,
+                                             .conversation = &b->model.loaded->conversation,
+                                             .body = line->json},
                                  .arrived_at = sp_seconds()};
     if (st) return st;
     if ((line->is_openai || line->is_anthropic) && (st = find_request(line, b, err))) return st;

@@ -97,6 +97,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     c->job.connection = x->request->connection;
     c->job.arrived_at = c->job.polled_at = x->arrived_at;
     c->job.request.model = c->job.model = x->model;
+    c->job.request.conversation = &x->model->loaded->conversation;
     x->is_acquired = false;
     st = sp_settings_copy(&c->job.request.settings, x->model->loaded->settings, &err);
     if (!st) st = api->read(&c->job.request, &err);

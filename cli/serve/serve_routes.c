@@ -169,6 +169,7 @@ static void handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
     if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
     open_object(x);
     asked->model = x->model;
+    asked->conversation = &x->model->loaded->conversation;
     asked->body = x->body.json;
     asked->take_memory = sp_serve_body_take;
     asked->memory = &x->body;

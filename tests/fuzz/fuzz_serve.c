@@ -87,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (body.n_charged == 0 || body.n_charged != budget.used) abort();
     request.model = &model;
+    request.conversation = &loaded.conversation;
     request.body = body.json;
     body.json = NULL;
     if (sp_settings_copy(&request.settings, &settings, &err)) abort();

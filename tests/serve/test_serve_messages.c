@@ -30,17 +30,18 @@ static enum sp_status convert(struct sp_serve_request *request, const struct sp_
     const char *body = is_chat ? "{\"continue_final_message\": false}" : keep_printed(sent);
     enum sp_status st;
 
+    request->conversation = &conversation;
     assert_ok(sp_json_parse(&request->body, body, strlen(body), SP_JSON_STRICT, why));
     if (strcmp(api, "responses") == 0) {
         st = sp_serve_responses_read_input(&request->messages, request, why);
     } else if (strcmp(api, "responses_tools") == 0) {
         st = sp_serve_responses_read_tools(request, why);
     } else if (strcmp(api, "anthropic") == 0) {
-        st = sp_serve_anthropic_read_messages(request, &conversation, why);
+        st = sp_serve_anthropic_read_messages(request, why);
     } else {
         for (size_t i = 0; i < sizeof chats / sizeof *chats; i++)
             if (strcmp(chats[i].api, api) == 0) conversation.chat_info = chats[i].chat;
-        st = sp_serve_read_messages(request, &conversation, sent, why);
+        st = sp_serve_read_messages(request, sent, why);
     }
     *made = strcmp(api, "responses_tools") == 0 ? request->tools : request->messages;
     return st;
@@ -116,15 +117,15 @@ TEST(memory_of_arguments)
     assert_non_null(sent);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t left = rows[i].left, len = sizeof before - 1;
-        struct sp_serve_request request = {.take_memory = take_memory, .memory = &left};
+        struct sp_serve_request request = {
+            .conversation = &conversation, .take_memory = take_memory, .memory = &left};
         struct sp_json *from = NULL;
         memcpy(sent, before, len);
         for (size_t k = 0; k < rows[i].n; k++, len += 3)
             memcpy(sent + len, "[],", 3);
         memcpy(sent + len, after, sizeof after);
         from = keep_parsed(sent, strlen(sent), SP_JSON_STRICT);
-        assert_fails(sp_serve_read_messages(&request, &conversation, from, why), rows[i].status,
-                     "");
+        assert_fails(sp_serve_read_messages(&request, from, why), rows[i].status, "");
         const struct sp_json *call =
             sp_json_at(sp_json_get(sp_json_at(request.messages, 0), "tool_calls"), 0);
         assert_int_equal(sp_json_kind(sp_json_get(sp_json_get(call, "function"), "arguments")),

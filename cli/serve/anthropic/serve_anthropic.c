@@ -62,8 +62,7 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
                        n);
     }
     if (!request->is_think_set) return SP_OK;
-    st = sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation, thinking,
-                                        budget_key, err);
+    st = sp_serve_read_reasoning_budget(request, thinking, budget_key, err);
     if (st) sp_context(err, "thinking");
     return st;
 }
@@ -85,7 +84,7 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
-    (void)sp_serve_leave_out_reasoning(request, &request->model->loaded->conversation, "thinking");
+    (void)sp_serve_leave_out_reasoning(request, "thinking");
     if ((st = read_budget(request, thinking, type, err))) return st;
     if ((st = sp_json_get_string(thinking, "display", &display, err))) {
         sp_context(err, "thinking");
@@ -111,7 +110,7 @@ static enum sp_status read_effort(struct sp_serve_request *request, const struct
                        "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
                        level ? level : sp_json_kind_name(sp_json_kind(effort)));
     }
-    if (!request->model->loaded->conversation.chat_info.has_reasoning)
+    if (!request->conversation->chat_info.has_reasoning)
         sp_serve_request_change(request, "effort left out");
     else if (request->think || !request->is_think_set)
         request->think_level = level;
@@ -199,7 +198,6 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
 
 enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->loaded->conversation;
     const struct sp_json *config = NULL;
     enum sp_status st;
 
@@ -211,7 +209,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, 
         (st = read_effort(request, config, err)) ||
         (st = sp_serve_anthropic_read_response_format(request, err)) ||
         (st = sp_serve_read_tools(request, write_tool, err)) || (st = read_choice(request, err)) ||
-        (st = sp_serve_anthropic_read_messages(request, c, err)))
+        (st = sp_serve_anthropic_read_messages(request, err)))
         return st;
     if (request->partial.len == 0) return SP_OK;
     if (request->think) {

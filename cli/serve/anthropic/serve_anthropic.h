@@ -17,8 +17,7 @@ SP_MUST_CHECK enum sp_status sp_serve_anthropic_read(struct sp_serve_request *re
 
 /* Sets request->messages from the body's `system` and `messages`, and request->partial if the last
  * message is the assistant's. */
-SP_MUST_CHECK enum sp_status
-sp_serve_anthropic_read_messages(struct sp_serve_request *request,
-                                 const struct sp_conversation *conversation, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request,
+                                                              struct sp_err *err);
 
 #endif

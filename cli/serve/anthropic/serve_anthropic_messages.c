@@ -235,7 +235,6 @@ static enum sp_status write_messages(struct sp_json_out *out, struct turn *turn,
 }
 
 enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request,
-                                                const struct sp_conversation *conversation,
                                                 struct sp_err *err)
 {
     const struct sp_json *messages = sp_json_get(request->body, "messages");
@@ -252,7 +251,7 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request
     st = write_messages(&out, &turn, request, err);
     sp_json_out_end(&out, ']');
     st = sp_json_out_parse(&converted, &out, st, err);
-    if (!st) st = sp_serve_read_messages(request, conversation, converted, err);
+    if (!st) st = sp_serve_read_messages(request, converted, err);
     sp_json_free(converted);
     sp_strbuf_release(&turn.text);
     sp_strbuf_release(&turn.reasoning);

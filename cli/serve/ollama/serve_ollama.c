@@ -39,7 +39,7 @@ static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_
 /* A request for reasoning of a model without it is refused, as ollama does. */
 static enum sp_status check_reasons(const struct sp_serve_request *request, struct sp_err *err)
 {
-    if (!sp_serve_lacks_reasoning(request, &request->model->loaded->conversation)) return SP_OK;
+    if (!sp_serve_lacks_reasoning(request)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "\"%s\" does not support thinking",
                    request->model->names[0]);
 }
@@ -65,8 +65,7 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
                                              err)) ||
         (st = sp_request_settings_read_named(&request->settings, options, SP_SETTING_LENGTH, &key,
                                              err)) ||
-        (st = sp_serve_read_reasoning_budget(request, &request->model->loaded->conversation,
-                                             options, "reasoning_budget", err)) ||
+        (st = sp_serve_read_reasoning_budget(request, options, "reasoning_budget", err)) ||
         (st = sp_request_settings_read_breakers(&request->settings, options, err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(options, "stop"),
                                              err))) {
@@ -78,17 +77,16 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
 
 static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->loaded->conversation;
     enum sp_status st;
 
     if ((st = read_common(request, err))) return st;
-    if (c->template == NULL) {
+    if (request->conversation->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
                        request->model->names[0]);
     }
     if ((st = check_reasons(request, err))) return st;
     if ((st = sp_serve_read_functions(request, err))) return st;
-    return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
+    return sp_serve_read_messages(request, sp_json_get(request->body, "messages"), err);
 }
 
 /* *out = a member that is a string; NULL if it is absent or empty. */
@@ -106,11 +104,11 @@ static enum sp_status read_text(const struct sp_json **out, const struct sp_json
 
 /* Reads a prompt with a suffix. A Go template that places suffixes comes first, then the tokens of
  * the model's tokenizer. */
-static enum sp_status read_gap(struct sp_serve_request *request, const struct sp_conversation *c,
-                               const struct sp_json *prompt, const struct sp_json *suffix,
-                               struct sp_err *err)
+static enum sp_status read_gap(struct sp_serve_request *request, const struct sp_json *prompt,
+                               const struct sp_json *suffix, struct sp_err *err)
 {
-    const struct sp_template *t = request->template ? request->template : c->template;
+    const struct sp_template *t =
+        request->template ? request->template : request->conversation->template;
     enum sp_status st;
 
     request->suffix = suffix;
@@ -139,7 +137,6 @@ static enum sp_status read_template(struct sp_serve_request *request, const stru
 
 static enum sp_status read_generate(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->loaded->conversation;
     const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
     bool raw = false;
     enum sp_status st;
@@ -155,8 +152,8 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
         return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
     if ((st = read_template(request, template, err))) return st;
     if ((st = check_reasons(request, err))) return st;
-    if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
-    if (raw || (c->template == NULL && request->template == NULL)) {
+    if (suffix != NULL) return read_gap(request, prompt, suffix, err);
+    if (raw || (request->conversation->template == NULL && request->template == NULL)) {
         if (system != NULL) {
             return sp_fail(err, SP_E_UNSUPPORTED,
                            "system requires a chat template, and %s has none",
@@ -166,7 +163,7 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
         request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
         return SP_OK;
     }
-    return sp_serve_read_prompt(request, c, system, prompt, err);
+    return sp_serve_read_prompt(request, system, prompt, err);
 }
 
 /* ---- answers ---- */

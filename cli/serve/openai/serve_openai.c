@@ -124,7 +124,6 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                            const struct sp_json *object, const char *key,
                                            struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->loaded->conversation;
     const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
     int64_t n = 0;
@@ -133,7 +132,7 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     if (effort == NULL) return SP_OK;
     if (level != NULL) {
         st = sp_serve_set_think_level(request, key, level, err);
-        if (!st) (void)sp_serve_leave_out_reasoning(request, c, key);
+        if (!st) (void)sp_serve_leave_out_reasoning(request, key);
         return st;
     }
     if (!sp_json_to_i64(effort, &n) || n < 0) {
@@ -142,13 +141,12 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     }
     request->is_think_set = true;
     request->think = n > 0;
-    if (sp_serve_leave_out_reasoning(request, c, key)) return SP_OK;
-    return sp_serve_read_reasoning_budget(request, c, object, key, err);
+    if (sp_serve_leave_out_reasoning(request, key)) return SP_OK;
+    return sp_serve_read_reasoning_budget(request, object, key, err);
 }
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &request->model->loaded->conversation;
     int64_t n_top = 0;
     enum sp_status st;
 
@@ -160,9 +158,9 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
         (st = sp_serve_openai_read_kwargs(request, err)) ||
         (st = sp_serve_openai_read_effort(request, request->body, "reasoning_effort", err)) ||
         /* the names that llama-server and vLLM have for it */
-        (st = sp_serve_read_reasoning_budget(request, c, request->body, "thinking_budget_tokens",
+        (st = sp_serve_read_reasoning_budget(request, request->body, "thinking_budget_tokens",
                                              err)) ||
-        (st = sp_serve_read_reasoning_budget(request, c, request->body, "thinking_token_budget",
+        (st = sp_serve_read_reasoning_budget(request, request->body, "thinking_token_budget",
                                              err)) ||
         (st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
         (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
@@ -171,7 +169,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
         return sp_fail(err, SP_E_INPUT, "top_logprobs requires \"logprobs\": true");
     request->n_top = (unsigned)n_top;
     if ((st = read_n(request, err))) return st;
-    return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
+    return sp_serve_read_messages(request, sp_json_get(request->body, "messages"), err);
 }
 
 /* Reads a prompt: a string or an array of token ids. */

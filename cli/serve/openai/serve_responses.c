@@ -438,7 +438,7 @@ enum sp_status sp_serve_responses_read(struct sp_serve_request *request, struct 
         (st = read_include(request, err)) || (st = sp_serve_responses_read_tools(request, err)) ||
         (st = sp_serve_responses_read_input(&messages, request, err)))
         return st;
-    st = sp_serve_read_messages(request, &request->model->loaded->conversation, messages, err);
+    st = sp_serve_read_messages(request, messages, err);
     sp_json_free(messages);
     return st;
 }

@@ -132,8 +132,7 @@ static void blame(struct sp_serve_request *request, const char *code, size_t i, 
  * something to render. Roles beyond those of the APIs are accepted if the template names them. i:
  * index of the message. */
 static enum sp_status check_message(struct sp_serve_request *request, size_t i,
-                                    const struct sp_json *message, const struct sp_conversation *c,
-                                    struct sp_err *err)
+                                    const struct sp_json *message, struct sp_err *err)
 {
     const char *role = role_of(message);
     bool answers;
@@ -146,7 +145,8 @@ static enum sp_status check_message(struct sp_serve_request *request, size_t i,
         blame(request, "missing_required_parameter", i, ".role");
         return sp_fail(err, SP_E_INPUT, "has no role");
     }
-    if (!sp_is_among(role, "system user assistant tool") && !template_names(c, role)) {
+    if (!sp_is_among(role, "system user assistant tool") &&
+        !template_names(request->conversation, role)) {
         blame(request, "invalid_value", i, ".role");
         return sp_fail(err, SP_E_INPUT, "role is %.40s, expected system, user, assistant or tool",
                        role);
@@ -173,7 +173,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     enum sp_status st;
 
     sp_json_out_put(out, "{role:%s", role);
-    st = write_content_of(out, known->chat, message, err);
+    st = write_content_of(out, &known->request->conversation->chat_info, message, err);
     if (reasoning != NULL) sp_json_out_value(out, "reasoning_content", reasoning);
     if (reasoning != NULL) sp_json_out_value(out, "thinking", reasoning);
     if (!st) st = sp_serve_write_calls(out, known, message, err);
@@ -203,10 +203,10 @@ static void write_file_messages(struct sp_json_out *out, const struct sp_convers
 }
 
 static enum sp_status write_messages(struct sp_json_out *out, struct sp_serve_request *request,
-                                     const struct sp_conversation *c, const struct sp_json *from,
-                                     size_t n, struct sp_err *err)
+                                     const struct sp_json *from, size_t n, struct sp_err *err)
 {
-    struct sp_serve_call_ids known = {.chat = &c->chat_info, .request = request};
+    const struct sp_conversation *c = request->conversation;
+    struct sp_serve_call_ids known = {.request = request};
     enum sp_status st = SP_OK;
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
@@ -215,7 +215,7 @@ static enum sp_status write_messages(struct sp_json_out *out, struct sp_serve_re
         write_turn(out, "system", c->system, strlen(c->system));
     for (size_t i = 0; i < n && !st; i++) {
         if (i == n_first) write_file_messages(out, c);
-        st = check_message(request, i, sp_json_at(from, i), c, err);
+        st = check_message(request, i, sp_json_at(from, i), err);
         if (!st) st = write_message(out, &known, sp_json_at(from, i), err);
         if (st) sp_context(err, "messages[%zu]", i);
     }
@@ -272,9 +272,9 @@ static enum sp_status take_partial(struct sp_serve_request *request, const struc
 }
 
 /* A template that never mentions tools does not show them to the model, unless calls show it. */
-static enum sp_status check_tools(struct sp_serve_request *request, const struct sp_conversation *c,
-                                  struct sp_err *err)
+static enum sp_status check_tools(struct sp_serve_request *request, struct sp_err *err)
 {
+    const struct sp_conversation *c = request->conversation;
     const struct sp_template *t = request->template ? request->template : c->template;
     size_t size;
 
@@ -287,22 +287,20 @@ static enum sp_status check_tools(struct sp_serve_request *request, const struct
                    "tools: this model does not support tools, since its chat template has none");
 }
 
-enum sp_status sp_serve_set_messages(struct sp_serve_request *request,
-                                     const struct sp_conversation *conversation,
-                                     const struct sp_json *from, size_t n, struct sp_err *err)
+enum sp_status sp_serve_set_messages(struct sp_serve_request *request, const struct sp_json *from,
+                                     size_t n, struct sp_err *err)
 {
     struct sp_json_out out = {0};
     enum sp_status st;
 
     sp_json_out_begin(&out, NULL, '[');
-    st = write_messages(&out, request, conversation, from, n, err);
+    st = write_messages(&out, request, from, n, err);
     sp_json_out_end(&out, ']');
     return sp_json_out_parse(&request->messages, &out, st, err);
 }
 
-enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
-                                      const struct sp_conversation *conversation,
-                                      const struct sp_json *from, struct sp_err *err)
+enum sp_status sp_serve_read_messages(struct sp_serve_request *request, const struct sp_json *from,
+                                      struct sp_err *err)
 {
     bool partial = false;
     size_t n = sp_json_len(from);
@@ -317,26 +315,25 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
                        from ? "empty or of another type" : "missing");
     }
-    if ((st = check_tools(request, conversation, err))) return st;
+    if ((st = check_tools(request, err))) return st;
     if ((st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err))) return st;
     if (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) return st;
-    return sp_serve_set_messages(request, conversation, from, n - partial, err);
+    return sp_serve_set_messages(request, from, n - partial, err);
 }
 
-enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
-                                    const struct sp_conversation *conversation,
-                                    const struct sp_json *system, const struct sp_json *prompt,
-                                    struct sp_err *err)
+enum sp_status sp_serve_read_prompt(struct sp_serve_request *request, const struct sp_json *system,
+                                    const struct sp_json *prompt, struct sp_err *err)
 {
     size_t n_generated = 0, size;
     const char *message = sp_json_to_string(system, &n_generated);
     const char *text = sp_json_to_string(prompt, &size);
     struct sp_json_out out = {0};
 
-    if (message == NULL && (message = conversation->system) != NULL) n_generated = strlen(message);
+    if (message == NULL && (message = request->conversation->system) != NULL)
+        n_generated = strlen(message);
     sp_json_out_begin(&out, NULL, '[');
     if (n_generated > 0) write_turn(&out, "system", message, n_generated);
-    write_file_messages(&out, conversation);
+    write_file_messages(&out, request->conversation);
     write_turn(&out, "user", text, size);
     sp_json_out_end(&out, ']');
     return sp_json_out_parse(&request->messages, &out, SP_OK, err);

@@ -86,20 +86,19 @@ enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, s
     return st;
 }
 
-bool sp_serve_leave_out_reasoning(struct sp_serve_request *request,
-                                  const struct sp_conversation *conversation, const char *key)
+bool sp_serve_leave_out_reasoning(struct sp_serve_request *request, const char *key)
 {
-    if (!sp_serve_lacks_reasoning(request, conversation)) return false;
+    if (!sp_serve_lacks_reasoning(request)) return false;
     request->is_think_set = request->think = false;
     request->think_level = NULL;
     sp_serve_request_change(request, "%s left out", key);
     return true;
 }
 
-bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
-                              const struct sp_conversation *conversation)
+bool sp_serve_lacks_reasoning(const struct sp_serve_request *request)
 {
-    return request->think && request->template == NULL && !conversation->chat_info.has_reasoning;
+    return request->think && request->template == NULL &&
+           !request->conversation->chat_info.has_reasoning;
 }
 
 enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
@@ -209,7 +208,6 @@ enum sp_status sp_serve_read_functions(struct sp_serve_request *request, struct 
 }
 
 enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
-                                              const struct sp_conversation *conversation,
                                               const struct sp_json *object, const char *key,
                                               struct sp_err *err)
 {
@@ -218,8 +216,8 @@ enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
 
     if (sp_json_get(object, key) == NULL) return SP_OK;
     if ((st = sp_request_settings_read(&request->settings, object, rows, err))) return st;
-    if (request->settings.reasoning_budget < 0 || conversation->chat_info.can_limit_reasoning ||
-        request->template)
+    if (request->settings.reasoning_budget < 0 ||
+        request->conversation->chat_info.can_limit_reasoning || request->template)
         return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s: the reasoning of this model cannot be limited", key);
 }

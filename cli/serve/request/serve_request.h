@@ -38,7 +38,8 @@ enum { SP_SERVE_CHANGES_TEXT = 256 };
 /* Valid when zeroed. */
 struct sp_serve_request {
     const struct sp_serve_model *model; /* that answers; borrowed, open until the request ends */
-    struct sp_json *body;               /* owned */
+    const struct sp_conversation *conversation; /* of the open model: template and messages */
+    struct sp_json *body;                       /* owned */
     /* Takes memory for the JSON that a text of the body becomes, or of a response, from that of all
      * requests. SP_E_NOMEM: too little is left; SP_E_INPUT: it would never suffice. NULL: it is not
      * limited. [any thread] */
@@ -138,13 +139,11 @@ SP_MUST_CHECK enum sp_status sp_serve_read_functions(struct sp_serve_request *re
 
 /* True if the request asks for reasoning and the chat template of the model has none. What a
  * request's own template has is not known here. */
-bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
-                              const struct sp_conversation *conversation);
+bool sp_serve_lacks_reasoning(const struct sp_serve_request *request);
 
 /* Leaves reasoning out for such a model, since clients ask for it by habit; `key`: the member that
  * asks for it. Returns false if nothing was left out. */
-bool sp_serve_leave_out_reasoning(struct sp_serve_request *request,
-                                  const struct sp_conversation *conversation, const char *key);
+bool sp_serve_leave_out_reasoning(struct sp_serve_request *request, const char *key);
 
 /* Sets request->think from the reasoning effort in the member `key`; "none" turns reasoning off. */
 SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *request,
@@ -152,11 +151,10 @@ SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *r
                                                       struct sp_err *err);
 
 /* Limits reasoning to the number of tokens that the member `key` of `object` has, if there is one;
- * -1: no limit. `conversation`: of the model. SP_E_UNSUPPORTED: its reasoning cannot be limited. */
-SP_MUST_CHECK enum sp_status
-sp_serve_read_reasoning_budget(struct sp_serve_request *request,
-                               const struct sp_conversation *conversation,
-                               const struct sp_json *object, const char *key, struct sp_err *err);
+ * -1: no limit. SP_E_UNSUPPORTED: the reasoning of the model cannot be limited. */
+SP_MUST_CHECK enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
+                                                            const struct sp_json *object,
+                                                            const char *key, struct sp_err *err);
 
 /* ---- the calls of a conversation (serve_tools.c) ----
  *
@@ -172,9 +170,8 @@ struct sp_serve_call_id {
     const char *id, *name;             /* borrowed; id NULL: the id is own_id */
 };
 
-/* The calls of a conversation. The caller sets `chat` and `request` and zeroes the other fields. */
+/* The calls of a conversation. The caller sets `request` and zeroes the other fields. */
 struct sp_serve_call_ids {
-    const struct sp_chat_info *chat;        /* describes what the template expects; borrowed */
     const struct sp_serve_request *request; /* borrowed */
     struct sp_serve_call_id *at;            /* [n], owned */
     size_t n, cap;
@@ -207,19 +204,16 @@ sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struc
  * assistant is the beginning of the answer, unless the body's continue_final_message is false.
  * Messages of unknown roles or without content are rejected, and tools if the template has none. */
 SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
-                                                    const struct sp_conversation *conversation,
                                                     const struct sp_json *from, struct sp_err *err);
 
 /* Sets request->messages to the same, of n messages that are complete and have been checked. */
 SP_MUST_CHECK enum sp_status sp_serve_set_messages(struct sp_serve_request *request,
-                                                   const struct sp_conversation *conversation,
                                                    const struct sp_json *from, size_t n,
                                                    struct sp_err *err);
 
 /* Sets request->messages to one user message after a system message; system NULL: the file's
  * system message. */
 SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
-                                                  const struct sp_conversation *conversation,
                                                   const struct sp_json *system,
                                                   const struct sp_json *prompt, struct sp_err *err);
 

@@ -49,7 +49,7 @@ static enum sp_status parse_arguments(struct sp_json **out, const struct sp_serv
 static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_json *value,
                                       const struct sp_serve_call_ids *known, struct sp_err *err)
 {
-    const bool as_text = known->chat->text_arguments;
+    const bool as_text = known->request->conversation->chat_info.text_arguments;
     enum sp_status st = SP_OK;
     struct sp_json *object = NULL;
     char *printed = NULL;
