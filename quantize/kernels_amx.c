@@ -7,6 +7,7 @@
  * block of q8 takes 96 and 36. It was compiled and emulated, but never timed, so it must be asked
  * for by name. */
 #define _GNU_SOURCE /* syscall: POSIX has no tile registers */
+#define MAX_ROWS 16
 #include "quantize/kernels_amx_tiles.h"
 #include "quantize/kernels_product.h"
 #include "quantize/types/groupwise.h"
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+enum { LEAST_ROWS = 9 };
 
 /* A decoded block and its products with all rows. */
 struct products {
@@ -37,53 +40,32 @@ INLINE void add_products(__m512i i[2], const struct products *x, unsigned n_part
 
 #include "quantize/kernels_avx512.h"
 
-/* The accumulators of a full tile stay in registers. */
-INLINE void rows_of_tile(enum sp_dtype dtype, const struct sp_matmul *m)
+/* Each number of rows from 9 on has code of its own, as in kernels_avx512.c. */
+INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
-    if (m->n_rows == SP_TILE_ROWS)
-        block_tile(dtype, m, SP_TILE_ROWS);
-    else
-        block_tile(dtype, m, m->n_rows);
+    if (n_rows >= LEAST_ROWS) block_tile(dtype, m, n_rows);
 }
 
-static void multiply_configured(const struct sp_matmul *m)
-{
-    switch (m->dtype) {
-    case SP_Q2:
-        rows_of_tile(SP_Q2, m);
-        break;
-    case SP_Q3:
-        rows_of_tile(SP_Q3, m);
-        break;
-    case SP_Q4:
-        rows_of_tile(SP_Q4, m);
-        break;
-    case SP_Q5:
-        rows_of_tile(SP_Q5, m);
-        break;
-    case SP_Q6:
-        rows_of_tile(SP_Q6, m);
-        break;
-    case SP_Q8:
-        rows_of_tile(SP_Q8, m);
-        break;
-    default:
-        sp_groupwise_amx(m);
-        break;
-    }
-}
+PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
+PRODUCT(static void matmul_q2, multiply(SP_Q2, *m))
+PRODUCT(static void matmul_q3, multiply(SP_Q3, *m))
+PRODUCT(static void matmul_q4, multiply(SP_Q4, *m))
+PRODUCT(static void matmul_q5, multiply(SP_Q5, *m))
+PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
 
 static void matmul(const struct sp_matmul *m)
 {
+    static sp_matmul_fn *const in_tiles[] = SP_MATMULS(NULL, NULL, NULL);
     const struct sp_dtype_info *info = sp_dtype_info(m->dtype);
     const bool halves = info->code_bits > 0 || sp_group_has_halves(info->groups.kind);
+    sp_matmul_fn *product = sp_dtype_is_groupwise(m->dtype) ? sp_groupwise_amx : in_tiles[m->dtype];
 
-    if (m->n_rows <= SP_TILE_ROWS / 2 || !sp_dtype_is_block(m->dtype)) {
+    if (m->n_rows < LEAST_ROWS || product == NULL) {
         sp_kernels_matmul(&sp_kernels_avx512, m->dtype)(m);
         return;
     }
     configure_tiles(m->n_rows, halves ? 2 : 1);
-    multiply_configured(m);
+    product(m);
     _tile_release();
 }
 

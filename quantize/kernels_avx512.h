@@ -170,7 +170,7 @@ INLINE void microscale_tile(enum sp_dtype dtype, unsigned code_bits, const struc
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
-        for (size_t t = 0; t < SP_TILE_ROWS; t++)
+        for (size_t t = 0; t < n_rows; t++)
             acc[t] = _mm512_setzero_ps();
         block += SP_MICROSCALE_HEAD;
         for (size_t b = 0; b < n_blocks; b++) {
@@ -222,7 +222,7 @@ INLINE void q8_tile(const struct sp_matmul *m, size_t n_rows)
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
-        for (size_t t = 0; t < SP_TILE_ROWS; t++)
+        for (size_t t = 0; t < n_rows; t++)
             acc[t] = _mm512_setzero_ps();
         for (size_t b = 0; b < n_blocks; b++) {
             __m512 w_scale = widen_bf16(block + LANES * SP_BLOCK);
