@@ -1,64 +1,48 @@
 #include "format/tokenizer/gguf_token_writer.h"
 
 #include "format/base/affix.h"
+#include "format/tokenizer/patterns.h"
 
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define REST "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define WORDS(digits)                                                                              \
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                                    \
-                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST
-#define MARKED_WORDS                                                                               \
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"                                   \
-                 "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" REST
-#define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
-#define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
-#define CASED(contractions, digits)                                                                \
-    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+" contractions "|[^\\r\\n\\p{L}\\p{N}]?[" UPPER \
-    "]+[" LOWER "]*" contractions "|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" REST
-
-static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}"),
-                  qwen35_pattern[] = MARKED_WORDS;
-static const char deepseek3_pattern[] =
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
-    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*" REST;
-static const char seed_pattern[] =
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" REST;
-static const char o200k_pattern[] = CASED(CONTRACTIONS "?", "{1,3}"),
-                  tekken_pattern[] = CASED("", "");
-
-static const char grouped_pattern[] = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+"
-                                                   "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST;
+static const char qwen2_pattern[] = SP_LLAMA3_PATTERN(""),
+                  llama3_pattern[] = SP_LLAMA3_PATTERN("{1,3}"),
+                  qwen35_pattern[] = SP_QWEN35_PATTERN, deepseek3_pattern[] = SP_DEEPSEEK3_PATTERN,
+                  o200k_pattern[] = SP_O200K_PATTERN, tekken_pattern[] = SP_TEKKEN_PATTERN;
+static const char seed_pattern[] = SP_CONTRACTIONS
+    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" SP_PATTERN_END;
+static const char grouped_pattern[] =
+    SP_CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+"
+                    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SP_PATTERN_END;
 static const char bailing_pattern[] =
     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
     "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
 static const char exaone_pattern[] =
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
-                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
+    SP_CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+                    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
 static const char spark_pattern[] =
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+";
-static const char youtu_pattern[] = CASED(CONTRACTIONS "?", "");
+static const char youtu_pattern[] = SP_CASED_PATTERN(SP_CONTRACTIONS "?", "");
 
 /* Runs of white space in powers of two. */
-static const char jais2_pattern[] =
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-                 "|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
-                 "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s";
+static const char jais2_pattern[] = SP_CONTRACTIONS
+    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+    "|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
+    "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s";
 static const char ufakzeka_pattern[] = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
-                                       "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST;
+                                       "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SP_PATTERN_END;
 static const char sentence_pattern[] = " ?[^\\s(|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+";
 /* Groups of three digits from the right; what lies between the borders is a word. */
 static const char superbpe_pattern[] = "(?=(?:\\d{3})+(?!\\d))";
 
 /* Han characters are words of their own. */
 #define NO_HAN "(?!\\p{Han})"
-#define KIMI_UPPER "(?:" NO_HAN "[" UPPER "])"
-#define KIMI_LOWER "(?:" NO_HAN "[" LOWER "])"
+#define KIMI_UPPER "(?:" NO_HAN "[" SP_UPPER_LETTERS "])"
+#define KIMI_LOWER "(?:" NO_HAN "[" SP_LOWER_LETTERS "])"
 static const char kimi_pattern[] =
     "\\p{Han}+"
-    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "*" KIMI_LOWER "+" CONTRACTIONS "?"
-    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "+" KIMI_LOWER "*" CONTRACTIONS "?"
-    "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST;
+    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "*" KIMI_LOWER "+" SP_CONTRACTIONS "?"
+    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "+" KIMI_LOWER "*" SP_CONTRACTIONS "?"
+    "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SP_PATTERN_END;
 
 /* ---- splits in front ---- */
 
@@ -94,11 +78,9 @@ static const char *const youtu[] = {
     NULL};
 static const char *const digits_from_right[] = {"\\d{1,3}(?=(?:\\d{3})*\\b)", NULL};
 static const char *const numbers[] = {"\\p{N}+", NULL};
-/* GPT-2's words in the middle of other splits. */
-#define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
 static const char three_pattern[] = "[0-9][0-9][0-9]";
-static const char *const fallback[] = {"[\\p{P}$+<=>^~|]+", GPT2_WORDS, "\\p{N}+", NULL};
-static const char *const falcon[] = {"[\\p{P}$+<=>^~|`]+", GPT2_WORDS, NULL};
+static const char *const fallback[] = {"[\\p{P}$+<=>^~|]+", SP_GPT2_WORDS, "\\p{N}+", NULL};
+static const char *const falcon[] = {"[\\p{P}$+<=>^~|`]+", SP_GPT2_WORDS, NULL};
 static const char *const chameleon[] = {
     "<sentinel:[0-9]+>",      "(?:IMGIMG)(?:A|B|C|D|E|F|G|H|I){1,4}Z",
     "[\\t\\n]|    |  ",       "\\p{N}",

@@ -2,6 +2,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "format/tokenizer/patterns.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -39,29 +40,9 @@ struct sp_regex_matcher {
  * of ten million spaces is no reason to give up. */
 static bool is_linear(const char *pattern, size_t len)
 {
-#define WORDS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define FIRST "[^\\r\\n\\p{L}\\p{N}]?"
     static const char *const patterns[] = {
-        /* GPT-2 */
-        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-        /* Llama 3 */
-        WORDS "|" FIRST "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-        /* Qwen2, Qwen3 */
-        WORDS "|" FIRST "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-        /* Qwen3.5 */
-        WORDS "|" FIRST "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
-        /* GPT-4o, gpt-oss */
-        FIRST UPPER "*" LOWER "+" WORDS "?|" FIRST UPPER "+" LOWER "*" WORDS
-                    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
-        /* Mistral's Tekken */
-        FIRST UPPER "*" LOWER "+|" FIRST UPPER "+" LOWER
-                    "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
-        /* DeepSeek V3 */
-        ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
-         "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
+        SP_GPT2_PATTERN,  SP_LLAMA3_PATTERN("{1,3}"), SP_LLAMA3_PATTERN(""), SP_QWEN35_PATTERN,
+        SP_O200K_PATTERN, SP_TEKKEN_PATTERN,          SP_DEEPSEEK3_PATTERN,
     };
 
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)

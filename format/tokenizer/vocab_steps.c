@@ -4,6 +4,7 @@
 #include "format/tokenizer/vocab.h"
 
 #include "format/base/mem.h"
+#include "format/tokenizer/patterns.h"
 
 #include <string.h>
 
@@ -32,9 +33,6 @@ struct kind {
     const struct component *types;
     size_t n_types;
 };
-
-static const char gpt2_pattern[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /* The word characters of Rust's regex crate, which the Whitespace pre-tokenizer uses. */
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
@@ -305,7 +303,7 @@ static enum sp_status read_byte_level(struct reading *r)
     if (add_prefix)
         add(r, (struct sp_step){
                    .kind = SP_STEP_PREFIX, .a = SP_PREFIX_UNLESS, .text = " ", .text_len = 1});
-    if (use_regex) add_split(r, gpt2_pattern, SP_SPLIT_ISOLATED);
+    if (use_regex) add_split(r, SP_GPT2_PATTERN, SP_SPLIT_ISOLATED);
     return add(r, (struct sp_step){.kind = SP_STEP_BYTE_LEVEL});
 }
 
