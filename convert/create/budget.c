@@ -47,21 +47,13 @@ struct problem {
  * shared out. No trend over the layers was found within a kind. */
 static double typical(enum sp_group_kind kind, bool is_tied)
 {
-    switch (kind) {
-    case SP_GROUP_EMBEDDING:
-        return is_tied ? 1 : 0.3;
-    case SP_GROUP_OUTPUT:
-        return 0.7;
-    case SP_GROUP_ATTENTION:
-        return 0.5;
-    case SP_GROUP_KEY_VALUE:
-        return 0.9;
-    case SP_GROUP_FEED_FORWARD:
-    case SP_GROUP_EXPERTS:
-        return 1.1;
-    default:
-        return 1;
-    }
+    static const double all[SP_N_GROUP_KINDS] = {
+        [SP_GROUP_EMBEDDING] = 0.3,    [SP_GROUP_ATTENTION] = 0.5, [SP_GROUP_KEY_VALUE] = 0.9,
+        [SP_GROUP_FEED_FORWARD] = 1.1, [SP_GROUP_DOWN] = 1,        [SP_GROUP_EXPERTS] = 1.1,
+        [SP_GROUP_EXPERTS_DOWN] = 1,   [SP_GROUP_OUTPUT] = 0.7,    [SP_GROUP_OTHER] = 1,
+    };
+
+    return is_tied && kind == SP_GROUP_EMBEDDING ? 1 : all[kind];
 }
 
 static void set_typical(struct problem *p)

@@ -147,7 +147,6 @@ static enum sp_status match_vocabularies(struct sp_vocab_order *out, const struc
                                          struct sp_err *err)
 {
     size_t n = target->n_ids < draft->n_ids ? target->n_ids : draft->n_ids;
-    struct sp_vocab_order order = {.n = n_rows};
     bool *of_target = NULL, *of_draft = NULL, *taken = NULL;
     enum sp_status st;
 
@@ -161,15 +160,13 @@ static enum sp_status match_vocabularies(struct sp_vocab_order *out, const struc
         st = refuse(target, draft, id, err);
         goto done;
     }
-    if ((st = sp_new(&order.rows, n_rows, sizeof *order.rows, err))) goto done;
+    if ((st = sp_new(&out->rows, n_rows, sizeof *out->rows, err))) goto done;
     if ((st = sp_new(&taken, n_rows, sizeof *taken, err))) goto done;
     for (size_t id = 0; id < n_rows; id++)
-        order.rows[id] = SP_ID_NONE;
-    match_moved(&order, taken, target, draft);
-    keep_places(&order, taken);
-    fill(order.rows, taken, n_rows);
-    *out = order;
-    order.rows = NULL;
+        out->rows[id] = SP_ID_NONE;
+    match_moved(out, taken, target, draft);
+    keep_places(out, taken);
+    fill(out->rows, taken, n_rows);
     if (out->n_matched == 0) {
         free(out->rows);
         out->rows = NULL;
@@ -178,7 +175,6 @@ done:
     free(of_target);
     free(of_draft);
     free(taken);
-    free(order.rows);
     return st;
 }
 

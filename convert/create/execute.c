@@ -214,50 +214,44 @@ static enum sp_status find_factors(const float **factors, struct worker *w,
     return SP_OK;
 }
 
-/* Puts the codes of rows row..end-1 into panels of `panel_size` bytes. */
-static enum sp_status take_codes(uint8_t *out, const struct chunk *c, struct worker *w,
-                                 uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
+/* Encodes a panel of m rows x, the first of which is row `row`. */
+static enum sp_status encode_panel(uint8_t *out, const struct sp_plan_item *item, struct worker *w,
+                                   const float *x, uint64_t row, size_t m, struct sp_err *err)
 {
-    const struct sp_tensor_spec *spec = c->item->spec;
-    uint64_t rows = spec->shape[spec->rank - 2];
-    struct sp_stored stored;
-    enum sp_status st = sp_source_stored(&stored, c->item->source, spec, err);
+    size_t cols = (size_t)sp_spec_cols(item->spec);
+    const float *factors;
+    enum sp_status st =
+        find_factors(&factors, w, item, row / item->spec->shape[item->spec->rank - 2], err);
 
-    for (; row < end && !st; out += panel_size) {
-        uint64_t left = rows - row % rows;
-        size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
-
-        st = sp_source_read_codes(out, c->item->source, spec, &stored, row, m, &w->scratch, err);
-        row += m;
-    }
-    return st;
+    if (st) return st;
+    return sp_panel_encode(out, item->to, w->encoder, x, m, cols, row, factors,
+                           factors ? w->workspace : NULL, err);
 }
 
-/* Converts rows row..end-1 to panels of `panel_size` bytes. */
-static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct worker *w,
+/* Converts rows row..end-1 to panels of `panel_size` bytes, or takes over their codes. */
+static enum sp_status convert_run(uint8_t *out, const struct sp_plan_item *item, struct worker *w,
                                   uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
 {
     enum sp_status st;
-    const struct sp_tensor_spec *spec = c->item->spec;
+    const struct sp_tensor_spec *spec = item->spec;
     uint64_t rows = spec->shape[spec->rank - 2];
     size_t cols = (size_t)sp_spec_cols(spec);
+    struct sp_stored stored;
 
-    if (c->item->keeps_codes) return take_codes(out, c, w, row, end, panel_size, err);
-    st = sp_source_read_rows(w->floats, c->item->source, spec, row, end - row, &w->scratch, err);
-    if (st) return st;
-    smooth(w->floats, (size_t)(end - row) * cols, c->item);
-    for (const float *x = w->floats; row < end; out += panel_size) {
+    st = item->keeps_codes
+             ? sp_source_stored(&stored, item->source, spec, err)
+             : sp_source_read_rows(w->floats, item->source, spec, row, end - row, &w->scratch, err);
+    if (!st && !item->keeps_codes) smooth(w->floats, (size_t)(end - row) * cols, item);
+    for (const float *x = w->floats; row < end && !st; out += panel_size) {
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
-        const float *factors;
-        if ((st = find_factors(&factors, w, c->item, row / rows, err))) return st;
-        st = sp_panel_encode(out, c->item->to, w->encoder, x, m, cols, row, factors,
-                             factors ? w->workspace : NULL, err);
-        if (st) return st;
+        st = item->keeps_codes
+                 ? sp_source_read_codes(out, item->source, spec, &stored, row, m, &w->scratch, err)
+                 : encode_panel(out, item, w, x, row, m, err);
         x += m * cols;
         row += m;
     }
-    return SP_OK;
+    return st;
 }
 
 static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct sp_err *err)
@@ -281,8 +275,8 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
-        st = convert_run(out, c, w, first_row_of(spec, p), first_row_of(spec, after), panel_size,
-                         err);
+        st = convert_run(out, c->item, w, first_row_of(spec, p), first_row_of(spec, after),
+                         panel_size, err);
         if (st) return st;
         out += (after - p) * panel_size;
     }

@@ -166,28 +166,18 @@ static enum sp_status add_values(struct sp_gguf_model *m, struct sp_err *err)
     return SP_OK;
 }
 
-/* Room for the tensors and values; no file has more layers than tensors. */
-static enum sp_status count_weights(size_t *out, const struct sp_gguf_model *m, size_t n,
-                                    struct sp_err *err)
-{
-    size_t n_values = count_values(m);
-
-    if (n_values && m->n_layers > n) {
-        return sp_fail(err, SP_E_INPUT, "%s.block_count is %" PRIu64 ", but there are %zu tensors",
-                       m->arch->name, m->n_layers, n);
-    }
-    *out = n + n_values * (size_t)m->n_layers;
-    return SP_OK;
-}
-
 static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
-    size_t n, n_all = 0, n_of_head = 0;
+    size_t n, n_values = count_values(m), n_of_head = 0;
     const struct sp_gguf_tensor *tensors = sp_gguf_tensors(m->file, &n);
 
-    if ((st = count_weights(&n_all, m, n, err))) return st;
-    if ((st = sp_new(&m->weights, n_all, sizeof *m->weights, err))) return st;
+    if (n_values && m->n_layers > n) { /* by which room is made for values */
+        return sp_fail(err, SP_E_INPUT, "%s.block_count is %" PRIu64 ", but there are %zu tensors",
+                       m->arch->name, m->n_layers, n);
+    }
+    n_values *= (size_t)m->n_layers;
+    if ((st = sp_new(&m->weights, n + n_values, sizeof *m->weights, err))) return st;
     for (size_t i = 0; i < n; i++) {
         if (sp_gguf_is_ignored(tensors[i].name)) continue;
         if (sp_gguf_is_of_encoder(tensors[i].name)) {

@@ -218,31 +218,23 @@ static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_jso
     return st;
 }
 
-static enum sp_status read_pair_file(struct sp_pair_config *pair, const char *folder,
-                                     struct sp_err *err)
+/* Of the tokenizer.json of a folder or, if that is NULL, of this text. */
+static enum sp_status read_pairs(struct sp_pair_config *pair, const char *folder,
+                                 const struct sp_text *tokenizer, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    bool typed = false;
-    enum sp_status st = sp_json_read_in(&root, folder, "tokenizer.json", err);
+    bool typed = folder == NULL;
+    enum sp_status st =
+        folder ? sp_json_read_in(&root, folder, "tokenizer.json", err)
+               : sp_json_parse(&root, tokenizer->at, tokenizer->size, SP_JSON_LENIENT, err);
 
     if (st) return st;
     st = root == NULL
              ? sp_fail(err, SP_E_UNSUPPORTED, "a reranker without tokenizer.json is not supported")
              : read_pair(pair, root, err);
-    if (!st) st = passes_types(&typed, folder, err);
+    if (!st && folder) st = passes_types(&typed, folder, err);
     if (!typed) pair->second_type = false;
-    if (st) sp_context(err, "%s/tokenizer.json", folder);
-    sp_json_free(root);
-    return st;
-}
-
-static enum sp_status read_pair_text(struct sp_pair_config *pair, const struct sp_text *text,
-                                     struct sp_err *err)
-{
-    struct sp_json *root = NULL;
-    enum sp_status st = sp_json_parse(&root, text->at, text->size, SP_JSON_LENIENT, err);
-
-    if (!st) st = read_pair(pair, root, err);
+    if (st && folder) sp_context(err, "%s/tokenizer.json", folder);
     sp_json_free(root);
     return st;
 }
@@ -282,15 +274,14 @@ enum sp_status sp_classifier_head_read(struct sp_text *record, struct sp_pooling
     struct sp_json *root = NULL;
     enum sp_status st = sp_json_parse_settings(&root, json, err);
 
-    if (!st && folder) {
-        if ((st = read_activation(&p, root, folder, err))) goto done;
-        if ((st = read_pair_file(&p.pair, folder, err))) goto done;
-        st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err);
-    } else if (!st) {
-        p.score.sigmoid = true; /* as CrossEncoder assumes where a file names no activation */
-        st = read_pair_text(&p.pair, tokenizer, err);
-    }
-    if (st || (st = check_labels(config, root, err))) goto done;
+    if (st) return st;
+    p.score.sigmoid = true; /* as CrossEncoder assumes where a file names no activation */
+    if (folder && (st = read_activation(&p, root, folder, err))) goto done;
+    if ((st = read_pairs(&p.pair, folder, tokenizer, err))) goto done;
+    if (folder &&
+        (st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err)))
+        goto done;
+    if ((st = check_labels(config, root, err))) goto done;
     if ((st = read_layers(&p, config, root, err))) goto done;
     if (config->n_token_types < 2) p.pair.second_type = false;
     if ((st = sp_pooling_print(record, &p, NULL, NULL, err))) goto done;

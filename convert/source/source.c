@@ -240,24 +240,14 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
     return SP_OK;
 }
 
-static enum sp_status match_mtp(struct sp_source *source, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_source_tensor *tensors = NULL;
-    size_t n;
-
-    if ((st = sp_source_list(&tensors, &n, source, err))) return st;
-    st = sp_specs_of_mtp(&source->specs, &source->config, tensors, n, err);
-    free(tensors);
-    return st;
-}
-
 enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source *target,
                                   struct sp_err *err)
 {
     enum sp_status st;
     struct sp_source source = {0};
+    struct sp_source_tensor *tensors = NULL;
     struct sp_text *json = &source.texts[SP_SECTION_CONFIG];
+    size_t n;
 
     *out = source;
     source.part = SP_PART_DRAFT;
@@ -270,10 +260,12 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     } else if ((st = open_weights(&source, source.path, source.path, NULL, err))) {
         goto done;
     }
-    if ((st = match_mtp(&source, err))) goto done;
+    if ((st = sp_source_list(&tensors, &n, &source, err))) goto done;
+    if ((st = sp_specs_of_mtp(&source.specs, &source.config, tensors, n, err))) goto done;
     *out = source;
     source = (struct sp_source){0};
 done:
+    free(tensors);
     if (st) sp_context(err, "%s", target->path);
     sp_source_release(&source);
     return st;

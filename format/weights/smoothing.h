@@ -6,7 +6,7 @@
  *
  * A calibration states the exponents of each norm (runtime/measure/calibrate.c), a plan
  * applies them (convert/create/smooth.c), and a packed file states those that were applied, so that
- * its source reads the numbers of the model (convert/source/source_read.h), and an adapter that is
+ * its source reads the numbers of the model (convert/source/source_read.c), and an adapter that is
  * added to a matrix is scaled as well (runtime/model/lora.c). */
 #ifndef SP_FORMAT_WEIGHTS_SMOOTHING_H
 #define SP_FORMAT_WEIGHTS_SMOOTHING_H
