@@ -245,12 +245,6 @@ enum sp_status sp_gguf_read(const struct sp_gguf_tensor *tensor, uint64_t offset
 
 /* ---- values ---- */
 
-static bool is_integer(enum sp_gguf_type type)
-{
-    return type != SP_GGUF_F32 && type != SP_GGUF_F64 && type != SP_GGUF_STRING &&
-           type != SP_GGUF_BOOL;
-}
-
 int64_t sp_gguf_integer_at(const struct sp_gguf_value *v, uint64_t i)
 {
     switch (v->type) {
@@ -293,19 +287,36 @@ const char *sp_gguf_next_string(const uint8_t **at, size_t *len)
     return text;
 }
 
-static enum sp_status wrong_type(const char *key, const char *expected, struct sp_err *err)
+/* Sets of types, a bit each. */
+enum {
+    BOOLS = 1 << SP_GGUF_BOOL,
+    STRINGS = 1 << SP_GGUF_STRING,
+    REALS = 1 << SP_GGUF_F32 | 1 << SP_GGUF_F64,
+    INTEGERS = ~(BOOLS | STRINGS | REALS),
+};
+
+/* The value or array of a key, if it has one of these types; *out = NULL: there is no key. */
+static enum sp_status find_value(const struct sp_gguf_value **out, const struct sp_gguf *g,
+                                 const char *key, bool array, int types, const char *expected,
+                                 struct sp_err *err)
 {
-    return sp_fail(err, SP_E_INPUT, "%s is not %s", key, expected);
+    const struct sp_gguf_value *v = sp_gguf_find(g, key);
+
+    *out = NULL;
+    if (v && (v->is_array != array || !(1 << v->type & types)))
+        return sp_fail(err, SP_E_INPUT, "%s is not %s", key, expected);
+    *out = v;
+    return SP_OK;
 }
 
 enum sp_status sp_gguf_get_u64(const struct sp_gguf *g, const char *key, uint64_t max,
                                uint64_t *out, struct sp_err *err)
 {
-    const struct sp_gguf_value *v = sp_gguf_find(g, key);
+    const struct sp_gguf_value *v;
+    enum sp_status st = find_value(&v, g, key, false, INTEGERS, "an integer", err);
     int64_t number;
 
-    if (v == NULL) return SP_OK;
-    if (v->is_array || !is_integer(v->type)) return wrong_type(key, "an integer", err);
+    if (v == NULL) return st;
     number = sp_gguf_integer_at(v, 0);
     if (number < 0 || (uint64_t)number > max) {
         return sp_fail(err, SP_E_INPUT, "%s is %" PRId64 ", expected 0..%" PRIu64, key, number,
@@ -318,14 +329,13 @@ enum sp_status sp_gguf_get_u64(const struct sp_gguf *g, const char *key, uint64_
 enum sp_status sp_gguf_get_float(const struct sp_gguf *g, const char *key, double *out,
                                  struct sp_err *err)
 {
-    const struct sp_gguf_value *v = sp_gguf_find(g, key);
+    const struct sp_gguf_value *v;
+    enum sp_status st = find_value(&v, g, key, false, INTEGERS | REALS, "a number", err);
     double number;
 
-    if (v == NULL) return SP_OK;
-    if (v->is_array || v->type == SP_GGUF_STRING || v->type == SP_GGUF_BOOL)
-        return wrong_type(key, "a number", err);
+    if (v == NULL) return st;
     number = sp_gguf_number_at(v, 0);
-    if (!isfinite(number)) return wrong_type(key, "a finite number", err);
+    if (!isfinite(number)) return sp_fail(err, SP_E_INPUT, "%s is not a finite number", key);
     *out = number;
     return SP_OK;
 }
@@ -333,22 +343,21 @@ enum sp_status sp_gguf_get_float(const struct sp_gguf *g, const char *key, doubl
 enum sp_status sp_gguf_get_bool(const struct sp_gguf *g, const char *key, bool *out,
                                 struct sp_err *err)
 {
-    const struct sp_gguf_value *v = sp_gguf_find(g, key);
+    const struct sp_gguf_value *v;
+    enum sp_status st = find_value(&v, g, key, false, BOOLS, "true or false", err);
 
-    if (v == NULL) return SP_OK;
-    if (v->is_array || v->type != SP_GGUF_BOOL) return wrong_type(key, "true or false", err);
-    *out = v->at[0] != 0;
-    return SP_OK;
+    if (v) *out = v->at[0] != 0;
+    return st;
 }
 
 enum sp_status sp_gguf_get_text(const struct sp_gguf *g, const char *key, const char **text,
                                 size_t *len, struct sp_err *err)
 {
-    const struct sp_gguf_value *v = sp_gguf_find(g, key);
+    const struct sp_gguf_value *v;
+    enum sp_status st = find_value(&v, g, key, false, STRINGS, "a string", err);
     const uint8_t *at;
 
-    if (v == NULL) return SP_OK;
-    if (v->is_array || v->type != SP_GGUF_STRING) return wrong_type(key, "a string", err);
+    if (v == NULL) return st;
     at = v->at;
     *text = sp_gguf_next_string(&at, len);
     return SP_OK;
@@ -357,28 +366,13 @@ enum sp_status sp_gguf_get_text(const struct sp_gguf *g, const char *key, const 
 enum sp_status sp_gguf_get_array(const struct sp_gguf *g, const char *key, enum sp_gguf_type type,
                                  const struct sp_gguf_value **out, struct sp_err *err)
 {
-    const struct sp_gguf_value *v = sp_gguf_find(g, key);
-
-    *out = NULL;
-    if (v == NULL) return SP_OK;
-    if (!v->is_array || v->type != type)
-        return wrong_type(key, type == SP_GGUF_STRING ? "an array of strings" : "an array of bool",
-                          err);
-    *out = v;
-    return SP_OK;
+    return find_value(out, g, key, true, 1 << type,
+                      type == SP_GGUF_STRING ? "an array of strings" : "an array of bool", err);
 }
 
 enum sp_status sp_gguf_get_numbers(const struct sp_gguf *g, const char *key, bool integers,
                                    const struct sp_gguf_value **out, struct sp_err *err)
 {
-    const struct sp_gguf_value *v = sp_gguf_find(g, key);
-    bool real;
-
-    *out = NULL;
-    if (v == NULL) return SP_OK;
-    real = v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64;
-    if (!v->is_array || !(is_integer(v->type) || (real && !integers)))
-        return wrong_type(key, integers ? "an array of integers" : "an array of numbers", err);
-    *out = v;
-    return SP_OK;
+    return find_value(out, g, key, true, integers ? INTEGERS : INTEGERS | REALS,
+                      integers ? "an array of integers" : "an array of numbers", err);
 }

@@ -491,7 +491,6 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
 static void fill_sublayer(struct sp_layer_config *l, const struct layer_rules *r,
                           const struct sp_config *c, unsigned i)
 {
-    l->rope = -1;
     switch (sp_config_sublayer(r->t, i)) {
     case SP_SUBLAYER_MAMBA:
         l->mixers = SP_MIXER_MAMBA;
@@ -510,19 +509,16 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
                        const struct sp_config *c, unsigned i)
 {
     l->norms = c->norms;
-    l->n_ffn = r->t->sizes->n_ffn;
+    l->n_ffn = r->f->sublayers ? 0 : r->t->sizes->n_ffn;
+    l->rope = -1;
     if (r->f->sublayers) {
-        l->n_ffn = 0;
         fill_sublayer(l, r, c, i);
     } else if (is_delta(r, i)) {
         l->mixers = SP_MIXER_DELTA_NET;
-        l->rope = -1;
     } else if (is_conv(r, i)) {
         l->mixers = SP_MIXER_SHORT_CONV;
-        l->rope = -1;
     } else if (is_mamba(r, i)) {
         l->mixers = SP_MIXER_MAMBA;
-        l->rope = -1;
     } else {
         fill_attention(l, r, c, i);
         if (r->f->mamba && r->f->mamba->parallel) l->mixers |= SP_MIXER_MAMBA;
