@@ -240,6 +240,8 @@ SP_API void sp_prompt_cache_close(struct sp_prompt_cache *cache);
 
 /* Type of the numbers in a KV cache. SP_CACHE_Q8_Q4: keys of 8 bits, values of 4. */
 enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8, SP_CACHE_Q8_Q4, SP_CACHE_Q4 };
+/* Their names, in the same order: the initializers of an array. */
+#define SP_CACHE_TYPE_NAMES "f16", "f32", "q8", "q8:q4", "q4"
 
 /* What proposes the draft tokens. An n-gram draft proposes the tokens that followed the last few
  * tokens where these stood in the text before. */

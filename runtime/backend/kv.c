@@ -26,9 +26,10 @@ static bool has_codes(enum sp_cache_type type)
 
 static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp_err *err)
 {
+    static const char *const names[SP_N_CACHE_TYPES] = {SP_CACHE_TYPE_NAMES};
+
     if ((unsigned)type >= SP_N_CACHE_TYPES)
-        return sp_fail(err, SP_E_USAGE, "cache type %u: expected f16, f32, q8, q8:q4 or q4",
-                       (unsigned)type);
+        return sp_fail(err, SP_E_USAGE, "cache type %u does not exist", (unsigned)type);
     if (dim == 0 || dim > SP_MAX_HEAD_DIM) {
         return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
                        SP_MAX_HEAD_DIM);
@@ -36,7 +37,7 @@ static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp
     if (has_codes(type) && dim % SP_KV_GROUP) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s cache: heads of %u dims are not a multiple of %d; use f16 or f32",
-                       type == SP_CACHE_Q8 ? "q8" : "q4", dim, SP_KV_GROUP);
+                       names[type], dim, SP_KV_GROUP);
     }
     return SP_OK;
 }

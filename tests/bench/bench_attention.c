@@ -137,7 +137,7 @@ static void report(const struct bench *b, double times[][N_ROUNDS], double reads
 
 int main(int argc, char **argv)
 {
-    static const char *const types[] = {"f16", "f32", "q8", "q8:q4", "q4"};
+    static const char *const types[] = {SP_CACHE_TYPE_NAMES};
     static struct bench b;
     static double times[N_COUNTS][N_ROUNDS], reads[N_COUNTS][N_ROUNDS];
     unsigned numbers[] = {2, 4096, 28, 16, 8, 128};
