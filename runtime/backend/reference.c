@@ -15,10 +15,11 @@ enum { MOST_PANELS = 16, MOST_ROWS = 64, WIDTH = MOST_PANELS * SP_PANEL_ROWS };
 struct sp_reference {
     sp_blas_multiply_fn *multiply; /* of the module, which stays loaded */
     enum sp_reference_mode mode;
-    float *w;     /* [WIDTH][columns of the widest matrix]; owned */
-    float *x;     /* [MOST_ROWS][the same]; owned */
-    float *y;     /* [MOST_ROWS][WIDTH] products that others are checked by; owned */
-    double error; /* of those */
+    struct sp_arena memory; /* of the next members */
+    float *w;               /* [WIDTH][columns of the widest matrix] */
+    float *x;               /* [MOST_ROWS][the same] */
+    float *y;               /* [MOST_ROWS][WIDTH] products that others are checked by */
+    double error;           /* of those */
     bool disagrees;
 };
 
@@ -39,22 +40,20 @@ enum sp_status sp_reference_new(struct sp_reference **out, const char *module,
     if ((st = sp_new(&r, 1, sizeof *r, err))) return st;
     memcpy(&r->multiply, &symbol, sizeof r->multiply);
     r->mode = mode;
-    if ((st = sp_new_rows(&r->w, WIDTH, cols, err))) goto done;
-    if ((st = sp_new_rows(&r->x, MOST_ROWS, cols, err))) goto done;
-    if ((st = sp_new_rows(&r->y, MOST_ROWS, WIDTH, err))) goto done;
-    *out = r;
-    r = NULL;
-done:
-    sp_reference_free(r);
+    r->w = sp_arena_rows(&r->memory, WIDTH, cols);
+    r->x = sp_arena_rows(&r->memory, MOST_ROWS, cols);
+    r->y = sp_arena_rows(&r->memory, MOST_ROWS, WIDTH);
+    if ((st = sp_arena_check(&r->memory, err)))
+        sp_reference_free(r);
+    else
+        *out = r;
     return st;
 }
 
 void sp_reference_free(struct sp_reference *r)
 {
     if (r == NULL) return;
-    free(r->w);
-    free(r->x);
-    free(r->y);
+    sp_arena_release(&r->memory);
     free(r);
 }
 

@@ -91,6 +91,7 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     if (config->compressed.q_rank) n_caches = SP_COMPRESSED_CACHES * n;
     d->caches = sp_arena_new(&d->memory, n_caches, sizeof *d->caches);
     d->shared = sp_arena_new(&d->memory, n_spans, sizeof *d->shared);
+    d->page_rows = sp_arena_new(&d->memory, 2 * (size_t)n_caches, sizeof *d->page_rows);
     d->keys = sp_arena_new(&d->memory, config->n_layers, sizeof *d->keys);
     if ((st = sp_arena_check(&d->memory, err))) return st;
     d->n_caches = n_caches;
@@ -308,11 +309,10 @@ void sp_decoder_share(struct sp_decoder *d, struct sp_prompt_cache *cache, const
                       size_t span)
 {
     size_t page_size = (size_t)sysconf(_SC_PAGESIZE), n = 0;
-    struct sp_page_rows *rows = NULL;
+    struct sp_page_rows *rows = d->page_rows;
     bool is_small = true; /* all rows are in small pages of memory anyway */
 
     if (d->backend->remote || sp_page_use_is_settled(&d->shared[span], name)) return;
-    if (sp_new(&rows, 2 * d->n_caches, sizeof *rows, NULL)) return;
     for (unsigned i = 0; i < 2 * d->n_caches; i++) {
         const struct sp_kv *kv = &d->caches[i / 2];
         if (kv->keys == NULL || kv->is_window || kv->stride > 1) continue;
@@ -322,7 +322,6 @@ void sp_decoder_share(struct sp_decoder *d, struct sp_prompt_cache *cache, const
         n++;
     }
     sp_prompt_cache_share(cache, &d->shared[span], name, rows, n, is_small);
-    free(rows);
 }
 
 /* ---- hidden states of several target layers make the input of a draft ---- */

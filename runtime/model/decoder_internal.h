@@ -27,6 +27,7 @@ struct sp_decoder {
     unsigned n_caches;
     size_t n_ready;                 /* positions that the caches have memory for */
     struct sp_page_use *shared;     /* [spans of all positions] */
+    struct sp_page_rows *page_rows; /* [2 n_caches] of one of these */
     struct sp_kv **keys;            /* [n_layers] the cache that the layer reads */
     float *frequencies[2];          /* [n_rot / 2] of each rotation */
     struct sp_recurrent *recurrent; /* [n_layers]; NULL: no recurrent layers */
