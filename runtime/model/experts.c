@@ -3,8 +3,7 @@
  * Rows are grouped by expert, so that an expert's weights are read once a pass. The experts of a
  * pass run as one product with many matrices, so that threads synchronize once a layer instead of
  * once an expert. A row adds the outputs of its experts in ascending order of experts, whatever the
- * other rows do. Routing follows transformers; enum sp_routing_law and struct sp_routing describe
- * it. Ties go to the lower index. */
+ * other rows do. */
 #include "runtime/model/sublayers.h"
 
 #include "runtime/vector/fmath.h"
@@ -24,10 +23,12 @@ struct sp_experts_scratch {
     float *selection;       /* [max_rows][ld_scores] scores to select by, if not `scores` */
     float *group_selection; /* [max_rows][n_groups] scores of groups of experts */
     size_t ld_scores;
+    struct sp_top_logit *best;   /* [max_rows][max_used] the scores of these, descending */
     unsigned *chosen;            /* [max_rows][max_used] experts of a row, ascending */
     float *weights;              /* [max_rows][max_used] weights of the chosen experts */
     size_t *slots;               /* [max_rows][max_used] slots of the row in the chosen experts */
-    size_t *n_rows;              /* [n_experts] rows of the pass that chose the expert */
+    size_t n_choices;            /* most experts of a layer, and choices that return their input */
+    size_t *n_rows;              /* [n_choices] rows of the pass that chose the expert */
     size_t n_slots;              /* at least max_rows */
     struct sp_acts latent;       /* [max_rows][n_latent], or empty */
     struct sp_acts input;        /* [n_slots] normed rows, grouped by expert */
@@ -81,9 +82,11 @@ void sp_experts_open(struct sp_workspace *ws)
     e->selection = sp_arena_rows(&ws->memory, rows, e->ld_scores);
     e->group_selection =
         sp_arena_new(&ws->memory, rows * config->routing.n_groups, sizeof *e->group_selection);
+    e->best = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->best);
     e->chosen = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->chosen);
     e->weights = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->weights);
     e->slots = sp_arena_new(&ws->memory, rows * max_used, sizeof *e->slots);
+    e->n_choices = n_experts;
     e->n_rows = sp_arena_new(&ws->memory, n_experts, sizeof *e->n_rows);
     open_slots(ws, n_ffn);
     e->shared = sp_arena_rows(&ws->memory, rows, ws->ld_x);
@@ -104,193 +107,24 @@ struct route_job {
     unsigned step;               /* of the router's MLP */
 };
 
-/* Experts, and choices that return their input. */
-static unsigned count_choices(const struct route_job *job)
-{
-    return job->config->n_experts + job->ws->model->config.routing.n_zero;
-}
-
-/* best[0..k-1] = the indices of the k largest of n scores, descending; ties to the lower index. */
-static void find_best(unsigned *best, unsigned k, const float *scores, unsigned n)
-{
-    unsigned len = 0;
-
-    for (unsigned i = 0; i < n; i++) {
-        unsigned at = len;
-        if (len == k && !(scores[i] > scores[best[k - 1]])) continue;
-        while (at > 0 && scores[i] > scores[best[at - 1]])
-            at--;
-        if (len < k) len++;
-        memmove(best + at + 1, best + at, (len - at - 1) * sizeof *best);
-        best[at] = i;
-    }
-}
-
-/* Turns router logits into the scores of the experts, before any is chosen. */
-static void score_experts(const struct route_job *job, float *scores)
-{
-    const struct sp_routing *routing = &job->ws->model->config.routing;
-    unsigned n = count_choices(job);
-    float max, sum;
-
-    if (routing->logit_cap != 0)
-        job->ws->backend->vector->softcap(scores, (float)routing->logit_cap, n);
-    switch (routing->law) {
-    case SP_ROUTE_SOFTMAX:
-        job->ws->backend->vector->softmax(scores, 0, n, &max, &sum);
-        for (unsigned i = 0; i < n; i++)
-            scores[i] /= sum;
-        break;
-    case SP_ROUTE_SOFTMAX_CHOSEN:
-    case SP_ROUTE_SIGMOID_CHOSEN:
-    case SP_ROUTE_NEAR:
-        break;
-    case SP_ROUTE_SQRT_SOFTPLUS:
-        for (unsigned i = 0; i < n; i++)
-            scores[i] = sqrtf(sp_softplusf(scores[i]));
-        break;
-    case SP_ROUTE_SIGMOID:
-        for (unsigned i = 0; i < n; i++)
-            scores[i] = sp_sigmoidf(scores[i]);
-        break;
-    }
-}
-
-/* The score of a group of n experts: the sum of its two largest scores, or the largest. */
-static float score_of_group(const struct sp_routing *routing, const float *selection, unsigned n)
-{
-    float best = selection[0], second = -INFINITY;
-
-    for (unsigned i = 1; i < n; i++) {
-        if (selection[i] > best) {
-            second = best;
-            best = selection[i];
-        } else if (selection[i] > second) {
-            second = selection[i];
-        }
-    }
-    return routing->groups_by_best ? best : best + second;
-}
-
-/* Excludes the experts outside the best groups from the selection. */
-static void drop_groups(const struct route_job *job, float *selection, float *group_scores)
-{
-    const struct sp_routing *routing = &job->ws->model->config.routing;
-    unsigned n = job->config->n_experts / routing->n_groups;
-
-    for (unsigned g = 0; g < routing->n_groups; g++)
-        group_scores[g] = score_of_group(routing, selection + g * n, n);
-    for (unsigned g = 0; g < routing->n_groups; g++) {
-        unsigned n_better = 0;
-        for (unsigned i = 0; i < routing->n_groups; i++) {
-            bool first = i < g && group_scores[i] == group_scores[g];
-            if (group_scores[i] > group_scores[g] || first) n_better++;
-        }
-        for (unsigned i = 0; n_better >= routing->n_groups_used && i < n; i++)
-            selection[g * n + i] = routing->groups_zeroed ? 0 : -INFINITY;
-    }
-}
-
-/* The scores that row t's experts are selected by. */
-static const float *selection_of_row(const struct route_job *job, size_t t, const float *scores)
-{
-    const struct sp_routing *routing = &job->ws->model->config.routing;
-    const struct sp_experts_scratch *e = job->ws->experts;
-    float *selection = e->selection + t * e->ld_scores;
-    bool grouped = routing->n_groups > 1;
-
-    if (!grouped && !job->layer->router_correction) return scores;
-    memcpy(selection, scores, count_choices(job) * sizeof *selection);
-    if (job->layer->router_correction)
-        job->ws->backend->vector->add(selection, job->layer->router_correction,
-                                      count_choices(job) - routing->n_always);
-    if (grouped) drop_groups(job, selection, e->group_selection + t * routing->n_groups);
-    return selection;
-}
-
-/* SP_ROUTE_NEAR. The first n of the chosen experts are out. */
-static float weigh_near(const struct route_job *job, const unsigned *chosen, unsigned n,
-                        const float *scores)
-{
-    float best = scores[chosen[n]], sum = 0;
-
-    for (unsigned i = 0; i < count_choices(job); i++) {
-        float size = fmaxf(fabsf(scores[i]), best);
-        bool out = (best - scores[i]) / size > (float)job->ws->model->config.routing.jitter;
-        for (unsigned k = 0; k < n; k++)
-            out = out || chosen[k] == i;
-        if (!out) sum += sp_expf(scores[i] - best);
-    }
-    return 1 / sum;
-}
-
-/* Computes the weights of a row's chosen experts, which are sorted by descending score. */
-static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
-                          float *scores)
-{
-    const struct sp_routing *routing = &job->ws->model->config.routing;
-    unsigned k = job->config->n_experts_used;
-    float max, sum = 0;
-
-    for (unsigned i = 0; i < k; i++)
-        weights[i] = scores[chosen[i]];
-    if (routing->law == SP_ROUTE_SOFTMAX_CHOSEN) {
-        memcpy(scores, weights, k * sizeof *scores);
-        job->ws->backend->vector->softmax(scores, 0, k, &max, &sum);
-        for (unsigned i = 0; i < k; i++)
-            weights[i] = scores[i] / sum;
-    }
-    for (unsigned i = 0; routing->law == SP_ROUTE_SIGMOID_CHOSEN && i < k; i++)
-        weights[i] = sp_sigmoidf(weights[i]);
-    for (unsigned i = 0; routing->law == SP_ROUTE_NEAR && i < k; i++)
-        weights[i] = weigh_near(job, chosen, i, scores);
-    sum = 0;
-    for (unsigned i = 0; i < k; i++)
-        sum += weights[i];
-    sum += (float)routing->norm_eps;
-    for (unsigned i = 0; routing->norm && i < k; i++)
-        weights[i] /= sum;
-    for (unsigned i = 0; job->layer->expert_scale && i < k; i++)
-        weights[i] *= job->layer->expert_scale[chosen[i]];
-    for (unsigned i = 0; routing->scale != 1 && i < k; i++)
-        weights[i] *= (float)routing->scale;
-}
-
-static void sort_experts(unsigned *chosen, float *weights, unsigned k)
-{
-    for (unsigned i = 1; i < k; i++) {
-        unsigned id = chosen[i], at = i;
-        float weight = weights[i];
-        for (; at > 0 && chosen[at - 1] > id; at--) {
-            chosen[at] = chosen[at - 1];
-            weights[at] = weights[at - 1];
-        }
-        chosen[at] = id;
-        weights[at] = weight;
-    }
-}
-
 static void route_row(void *context, size_t t)
 {
     const struct route_job *job = context;
-    struct sp_experts_scratch *e = job->ws->experts;
-    float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
-    unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
-    unsigned n_always = job->ws->model->config.routing.n_always;
+    const struct sp_experts_scratch *e = job->ws->experts;
 
-    score_experts(job, scores);
-    if (job->layer->token_experts) {
-        const float *row = job->layer->token_experts + (size_t)job->ws->ids[t] * k;
-        for (unsigned i = 0; i < k; i++)
-            chosen[i] = (unsigned)row[i];
-    } else {
-        find_best(chosen, k - n_always, selection_of_row(job, t, scores),
-                  count_choices(job) - n_always);
-        for (unsigned i = 0; i < n_always; i++)
-            chosen[k - n_always + i] = job->config->n_experts - n_always + i;
-    }
-    weigh_experts(job, weights, chosen, scores);
-    sort_experts(chosen, weights, k);
+    sp_route(&(struct sp_route){
+        .ws = job->ws,
+        .layer = job->layer,
+        .config = job->config,
+        .routing = &job->ws->model->config.routing,
+        .id = job->ws->ids[t],
+        .scores = e->scores + t * e->ld_scores,
+        .selection = e->selection + t * e->ld_scores,
+        .group_scores = e->group_selection + t * job->ws->model->config.routing.n_groups,
+        .best = e->best + t * e->max_used,
+        .chosen = e->chosen + t * e->max_used,
+        .weights = e->weights + t * e->max_used,
+    });
 }
 
 /* Gemma 4's router reads the residual stream itself, normed without weight and scaled. */
@@ -402,7 +236,7 @@ static void count_rows(const struct route_job *job)
 {
     struct sp_experts_scratch *e = job->ws->experts;
 
-    memset(e->n_rows, 0, count_choices(job) * sizeof *e->n_rows);
+    memset(e->n_rows, 0, e->n_choices * sizeof *e->n_rows);
     for (size_t t = 0; t < job->n; t++)
         for (unsigned i = 0; i < job->config->n_experts_used; i++)
             e->n_rows[e->chosen[t * e->max_used + i]]++;

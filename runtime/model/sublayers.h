@@ -7,6 +7,20 @@
 
 #include "runtime/model/decoder_internal.h"
 
+/* ---- a layer (layer.c) ---- */
+
+/* Runs the n rows of ws->x through a layer. */
+void sp_layer_run(struct sp_workspace *ws, unsigned layer, size_t n);
+/* The rows of ws->hidden = the norm with this weight of those of ws->x; weight: as of a layer's
+ * input. A stream_scale other than 0 makes ws->x the normed rows times it. */
+void sp_layer_read(struct sp_workspace *ws, const float *weight, double stream_scale, size_t n);
+/* out = the model's norm of a row of the width of the residual stream; out may be x. weight, bias:
+ * NULL: none. */
+void sp_norm_row(const struct sp_workspace *ws, float *out, const float *x, const float *weight,
+                 const float *bias);
+/* x = (x + bias) scale, unless the map is empty. */
+void sp_affine_row(const struct sp_workspace *ws, const struct sp_affine *a, float *x);
+
 /* ---- mixers: ws->y = their output for the rows of ws->hidden ---- */
 
 /* Attention with keys and values per head, whose buffers are the workspace's own. */
@@ -50,7 +64,7 @@ SP_MUST_CHECK enum sp_status
 sp_compressed_attention_open_caches(struct sp_decoder *d, unsigned layer, struct sp_err *err);
 void sp_compressed_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
 
-/* Gated delta-rule layers, Mamba-2 and Mamba-1 (recurrent_scratch.h). */
+/* Gated delta-rule layers, Mamba-2 and Mamba-1 (recurrent.h). */
 void sp_delta_net_open(struct sp_workspace *ws);
 void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n);
 void sp_mamba_open(struct sp_workspace *ws);
@@ -94,6 +108,24 @@ void sp_inner_norm_run(struct sp_workspace *ws, const struct sp_acts *rows, cons
  * for the rows of ws->hidden. With config.expert_norms it also reads ws->x. */
 void sp_experts_open(struct sp_workspace *ws);
 void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_t n);
+/* One row that experts are chosen for (routing.c). Choices: experts, and some that return their
+ * input. */
+struct sp_route {
+    const struct sp_workspace *ws;
+    const struct sp_layer *layer;
+    const struct sp_layer_config *config; /* of the layer */
+    const struct sp_routing *routing;     /* of the model */
+    uint32_t id;                          /* token */
+    float *scores;                        /* [choices] the router's logits; overwritten */
+    /* Scratch: */
+    float *selection;          /* [choices] */
+    float *group_scores;       /* [routing->n_groups] */
+    struct sp_top_logit *best; /* [config->n_experts_used] */
+    /* Receive the experts of the row, ascending, and their weights: [config->n_experts_used] */
+    unsigned *chosen;
+    float *weights;
+};
+void sp_route(const struct sp_route *route);
 
 /* Per-layer token embeddings (Gemma 4): those of all layers for ids[n], while ws->x holds the
  * scaled token embeddings; and ws->y = a layer's output for the rows of ws->x and their embeddings.
