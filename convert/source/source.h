@@ -149,9 +149,9 @@ struct sp_scratch {
     uint8_t *bytes; /* owned */
     size_t size;
     float *floats;                         /* owned; of size / 2 elements */
-    struct sp_weight_workspace *weights;   /* owned; rows of quantized weights */
     const struct sp_tile_kernels *kernels; /* that turn panels into rows */
-    struct sp_merge_workspace *merging;    /* owned */
+    struct sp_weight_workspace weights;    /* rows of quantized weights */
+    struct sp_merge_workspace merging;
 };
 
 /* Opens scratch of `size` bytes, by which rows are read at a time. *out is untouched on failure. */

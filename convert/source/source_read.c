@@ -20,8 +20,8 @@ struct cut {
     const struct sp_gguf_weight *block; /* NULL: not of a GGUF file */
     const struct sp_weight *weight;     /* NULL: plain numbers in `tensor` */
     const struct sp_safetensor *tensor;
-    size_t width;                     /* bytes of an element */
-    const struct sp_scratch *scratch; /* for reading */
+    size_t width;               /* bytes of an element */
+    struct sp_scratch *scratch; /* for reading */
     struct sp_err *err;
 };
 
@@ -87,16 +87,13 @@ static enum sp_status fit_scratch(struct sp_scratch *scratch, const struct cut *
 
 enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_scratch scratch = {.kernels = sp_kernels_best()->tile};
+    enum sp_status st = grow_scratch(&scratch, size, err);
 
-    if ((st = grow_scratch(&scratch, size, err))) goto done;
-    if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto done;
-    if ((st = sp_new(&scratch.weights, 1, sizeof *scratch.weights, err))) goto done;
-    *out = scratch;
-    scratch = (struct sp_scratch){0};
-done:
-    sp_scratch_release(&scratch);
+    if (st)
+        sp_scratch_release(&scratch);
+    else
+        *out = scratch;
     return st;
 }
 
@@ -104,10 +101,8 @@ void sp_scratch_release(struct sp_scratch *scratch)
 {
     free(scratch->bytes);
     free(scratch->floats);
-    if (scratch->merging) sp_merge_workspace_release(scratch->merging);
-    free(scratch->merging);
-    if (scratch->weights) sp_weight_workspace_release(scratch->weights);
-    free(scratch->weights);
+    sp_merge_workspace_release(&scratch->merging);
+    sp_weight_workspace_release(&scratch->weights);
     *scratch = (struct sp_scratch){0};
 }
 
@@ -182,7 +177,7 @@ static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t n_
         return sp_gguf_weight_read(out, cut->block, n_cols, first, step, n, cut->scratch->bytes,
                                    cut->scratch->size, cut->err);
     }
-    return sp_weight_read(out, cut->weight, first, step, n, cut->scratch->weights, cut->err);
+    return sp_weight_read(out, cut->weight, first, step, n, &cut->scratch->weights, cut->err);
 }
 
 /* Rows of floats that are columns of a weight that is decoded: whole rows of it, as many at a time
@@ -244,7 +239,7 @@ enum sp_status sp_source_read_codes(uint8_t *panel, const struct sp_source *sour
         if (cut.block)
             st = sp_gguf_weight_put_row(panel, lane, cut.block, row, scratch->bytes, err);
         else
-            st = sp_weight_put_row(panel, lane, cut.weight, row, scratch->weights, err);
+            st = sp_weight_put_row(panel, lane, cut.weight, row, &scratch->weights, err);
     }
     return st;
 }
@@ -308,7 +303,7 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
     }
     if (source->merge == NULL) return SP_OK;
     return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_span + i, first,
-                         n, scratch->merging, err);
+                         n, &scratch->merging, err);
 }
 
 /* Scales n numbers of a packed file's tensor back to those of the model if the tensor is smoothed:
