@@ -17,7 +17,6 @@
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,41 +38,6 @@ struct run {
     enum sp_status status; /* status of a failure inside a callback */
     struct sp_err *err;
 };
-
-const char *sp_stop_name(enum sp_stop stop)
-{
-    static const char *const names[] = {
-        [SP_STOP_EOS] = "eos",       [SP_STOP_TEXT] = "stop",
-        [SP_STOP_LENGTH] = "length", [SP_STOP_CONTEXT] = "context",
-        [SP_STOP_MEMORY] = "memory", [SP_STOP_CANCELLED] = "cancelled",
-    };
-
-    return names[stop];
-}
-
-const char *sp_round_reason_name(enum sp_round_reason reason)
-{
-    static const char *const names[] = {
-        [SP_ROUND_GIVEN] = "given",           [SP_ROUND_LIMIT] = "limit",
-        [SP_ROUND_CONFIDENCE] = "confidence", [SP_ROUND_MEASURE] = "measure",
-        [SP_ROUND_PAUSE] = "pause",           [SP_ROUND_PROBE] = "probe",
-        [SP_ROUND_CATCH_UP] = "catch-up",
-    };
-
-    return names[reason];
-}
-
-void sp_result_release(struct sp_result *result)
-{
-    struct sp_result r = {0};
-
-    if (sp_copy_in(&r, sizeof r, result, "sp_result", NULL)) return;
-    free(r.ids);
-    free(r.text);
-    free(r.rounds);
-    free(r.draft_positions);
-    sp_copy_out(result, &(struct sp_result)SP_RESULT_INIT);
-}
 
 static int end(struct run *run, enum sp_stop stop)
 {
@@ -152,28 +116,6 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
 
 /* ---- rounds ---- */
 
-static void count_round(struct sp_result *r, const struct sp_round *round)
-{
-    r->n_shared += round->n_others > 0;
-    r->n_proposed += round->made;
-    r->drafted += round->drafted;
-    r->accepted += round->accepted;
-    r->draft_seconds += round->catch_up_seconds + round->draft_seconds;
-    if (round->drafted == 0) {
-        r->plain_rounds++;
-        r->plain_seconds += round->verify_seconds;
-        return;
-    }
-    r->verify_seconds += round->verify_seconds;
-    r->all_accepted += round->accepted == round->drafted;
-    r->mismatches += round->accepted < round->drafted && round->emitted > round->accepted;
-    for (size_t i = 0; i < round->drafted && i <= round->accepted; i++) {
-        r->draft_positions[i].tried++;
-        r->draft_positions[i].accepted += i < round->accepted;
-        if (i == r->n_draft_positions) r->n_draft_positions++;
-    }
-}
-
 static enum sp_status one_round(struct run *run, const struct sp_chooser *chooser)
 {
     struct sp_session *s = run->session;
@@ -194,7 +136,7 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
                                  &by, run->err)))
         return st;
     if (run->status) return run->status;
-    count_round(r, &round);
+    sp_result_count_round(r, &round);
     if (by == SP_PROPOSED_BY_NGRAM) {
         r->ngram_drafted += round.drafted;
         r->ngram_accepted += round.accepted;

@@ -70,6 +70,9 @@ SP_MUST_CHECK enum sp_status sp_stop_filter_end(struct sp_stop_filter *filter, c
 
 /* The raw log-probabilities of a row of logits: of one token, and of the most likely ones. */
 
+/* Counts a round of the answer. */
+void sp_result_count_round(struct sp_result *result, const struct sp_round *round);
+
 /* Sets token->logprob, and token->top to the n_top most likely tokens, best first, ties by lower
  * id, which are stored in top[n_top]. scratch: [n] floats. */
 void sp_logprobs_fill(struct sp_token *token, struct sp_logprob *top, unsigned n_top,
