@@ -1,10 +1,9 @@
 /* Compressed attention (DeepSeek-V4; deepseek_v4 in transformers 5.24). All heads share one key per
  * token, which is its value as well; its last dims are rotated, and the attended value is rotated
  * back. A row attends to the tokens of its window. In a layer with a rate of n it also attends to
- * one entry for each full block of n tokens before it,
+ * one entry for each full block of n tokens before it, rotated as the block's first token:
  *
- *   RMSNorm(sum_j softmax_j(gate_j + bias_j) kv_j)   for each dim, rotated as the block's first
- * token
+ *   RMSNorm(sum_j softmax_j(gate_j + bias_j) kv_j)   for each dim,
  *
  * over the tokens j of the block. If entries overlap, a token has two kv and two gates: the second
  * are of its own block's entry, the first of the next one. An index, whose keys are made in the
