@@ -228,6 +228,7 @@ uint32_t sp_schema_array(struct sp_schema *s, const struct sp_schema_view *v)
     uint32_t close = sp_grammar_string(s->g, "]", SP_GRAMMAR_END),
              end = sp_json_whitespace(&s->json, close);
 
+    if (min > max) return SP_GRAMMAR_NEVER;
     return sp_grammar_string(s->g, "[",
                              sp_json_whitespace(&s->json, elements(s, v, min, max, end)));
 }
