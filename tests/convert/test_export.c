@@ -31,26 +31,41 @@ static struct sp_create_options options_of(const char *input, const char *output
 static void export_to(const char *input, const char *output, enum sp_dtype type)
 {
     struct sp_create_options o = options_of(input, output);
-    struct sp_err err = {0};
 
     o.target_type = type;
     o.force = true;
-    if (sp_export(NULL, &o, &err)) fail_msg("%s", err.text);
+    assert_case_ok(input, sp_export(NULL, &o, why));
+}
+
+/* Packs the models that the lines of a Modelfile name, in their stored types. */
+static void pack_as_stored(const char *lines, const char *output)
+{
+    create_pack(create_modelfile(lines), output, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+}
+
+/* Packs an export again. */
+static void pack_export(const char *export, const char *output)
+{
+    create_pack(keep_format("%s/Modelfile", export), output, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
 }
 
 static const char *join(const char *folder, const char *name)
 {
-    const char *path = keep_format("%s/%s", folder, name);
-    return create_keep_path(path);
+    return keep_format("%s/%s", folder, name);
 }
 
+static void close_weights(void *weights)
+{
+    sp_safetensors_close(weights);
+}
+
+/* Kept. */
 static struct sp_safetensors *open_weights(const char *folder)
 {
     struct sp_safetensors *c = NULL;
-    struct sp_err err = {0};
 
-    if (sp_safetensors_open(&c, folder, NULL, &err)) fail_msg("%s", err.text);
-    return c;
+    assert_case_ok(folder, sp_safetensors_open(&c, folder, NULL, why));
+    return keep_with(c, close_weights);
 }
 
 static uint8_t *bytes_of(const struct sp_safetensor *t)
@@ -58,7 +73,7 @@ static uint8_t *bytes_of(const struct sp_safetensor *t)
     uint8_t *bytes = malloc(t->size + 1);
 
     assert_non_null(bytes);
-    assert_int_equal(sp_safetensors_read(t, 0, t->size, bytes, NULL), SP_OK);
+    assert_ok(sp_safetensors_read(t, 0, t->size, bytes, why));
     return keep(bytes);
 }
 
@@ -77,8 +92,7 @@ static const struct sp_safetensor *find_source(const struct sp_safetensors *c, c
     for (size_t i = 0; i < 3 && t == NULL; i++) {
         size_t n = strlen(prefixes[i][0]);
         if (strncmp(name, prefixes[i][0], n) != 0) continue;
-        const char *full = keep_format("%s%s", prefixes[i][1], name + n);
-        t = sp_safetensors_find(c, full);
+        t = sp_safetensors_find(c, keep_format("%s%s", prefixes[i][1], name + n));
     }
     return t;
 }
@@ -93,17 +107,13 @@ static void assert_same_weights(const char *source, const char *export)
 
     for (size_t i = 0; i < n; i++) {
         const struct sp_safetensor *a = &all[i], *b = find_source(from, a->name);
-        uint8_t *x, *y;
         if (b == NULL) fail_msg("%s: no tensor %s", source, a->name);
         assert_int_equal(a->dtype, b->dtype);
         assert_int_equal(a->rank, b->rank);
         assert_memory_equal(a->shape, b->shape, sizeof a->shape);
-        x = bytes_of(a);
-        y = bytes_of(b);
-        if (memcmp(x, y, a->size) != 0) fail_msg("%s: tensor %s differs", source, a->name);
+        if (memcmp(bytes_of(a), bytes_of(b), a->size) != 0)
+            fail_msg("%s: tensor %s differs", source, a->name);
     }
-    sp_safetensors_close(from);
-    sp_safetensors_close(to);
 }
 
 /* The same tensors with the same numbers, whatever their types. */
@@ -122,26 +132,20 @@ static void assert_same_numbers(const char *a, const char *b)
         assert_non_null(t[1]);
         assert_memory_equal(t[0]->shape, t[1]->shape, sizeof t[0]->shape);
         for (size_t k = 0; k < 2; k++) {
-            uint8_t *bytes = bytes_of(t[k]);
-            assert_non_null(numbers[k] = malloc((len + 1) * sizeof *numbers[k]));
-            sp_decode_floats(numbers[k], t[k]->dtype, bytes, len);
+            assert_non_null(numbers[k] = keep(malloc((len + 1) * sizeof *numbers[k])));
+            sp_decode_floats(numbers[k], t[k]->dtype, bytes_of(t[k]), len);
         }
         if (memcmp(numbers[0], numbers[1], len * sizeof *numbers[0]) != 0)
             fail_msg("%s: tensor %s differs", a, t[0]->name);
-        free(numbers[0]);
-        free(numbers[1]);
     }
-    sp_safetensors_close(files[0]);
-    sp_safetensors_close(files[1]);
 }
 
 static bool is_same_text(const char *a, const char *b)
 {
     size_t n, m;
     char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
-    bool same = n == m && memcmp(x, y, n) == 0;
 
-    return same;
+    return n == m && memcmp(x, y, n) == 0;
 }
 
 static void assert_same_parts(const char *a, const char *b)
@@ -150,8 +154,8 @@ static void assert_same_parts(const char *a, const char *b)
 
     for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         uint64_t one, other;
-        assert_int_equal(sp_pack_part_digest(&one, x, (enum sp_part)part, NULL), SP_OK);
-        assert_int_equal(sp_pack_part_digest(&other, y, (enum sp_part)part, NULL), SP_OK);
+        assert_ok(sp_pack_part_digest(&one, x, (enum sp_part)part, why));
+        assert_ok(sp_pack_part_digest(&other, y, (enum sp_part)part, why));
         assert_true(one == other);
     }
 }
@@ -163,7 +167,7 @@ static void round_trip(const char *target, const char *draft, const char *lines)
     const char *packed = create_path("packed.bin"), *again = create_path("again.bin");
     const char *export = create_path("export"), *made = join(export, "target");
 
-    create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    pack_as_stored(lines, packed);
     export_to(packed, export, SP_DTYPE_NONE);
     assert_same_weights(target, made);
     if (draft) assert_same_weights(draft, join(export, "draft"));
@@ -172,7 +176,7 @@ static void round_trip(const char *target, const char *draft, const char *lines)
         assert_same_weights(target, create_path("direct/target"));
         assert_same_file(create_path("direct/Modelfile"), join(export, "Modelfile"));
     }
-    create_pack(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    pack_export(export, again);
     assert_same_parts(packed, again);
     /* A config that needs no change is exported unchanged, so the files are equal. */
     if (is_same_text(join(target, "config.json"), join(made, "config.json")))
@@ -186,15 +190,13 @@ TEST(families)
     for (const char *const *name = golden_families(); *name; name++) {
         print_message("%s\n", *name);
         const char *folder = keep_format(TESTDATA "/families/%s", *name);
-        const char *lines = keep_format("FROM %s", folder);
-        round_trip(folder, NULL, lines);
+        round_trip(folder, NULL, keep_format("FROM %s", folder));
     }
 }
 
 static void pair(const char *target, const char *draft)
 {
-    const char *lines = keep_format("FROM %s\nDRAFT %s\nPARAMETER top_k 7\n", target, draft);
-    round_trip(target, draft, lines);
+    round_trip(target, draft, keep_format("FROM %s\nDRAFT %s\nPARAMETER top_k 7\n", target, draft));
 }
 
 TEST(pairs)
@@ -202,34 +204,29 @@ TEST(pairs)
     static const char *const drafts[] = {"anchored", "dflash2",       "dflash2_anchored",
                                          "dspark",   "pruned",        "dspark_anchored",
                                          "peagle",   "peagle_sliding"};
-    char draft[400];
 
     pair(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash");
     pair(TESTDATA "/tiny/target", TESTDATA "/tiny/ar");
     pair(TESTDATA "/families/lfm2", TESTDATA "/families/lfm2/dspark");
     pair(TESTDATA "/families/laguna", TESTDATA "/families/laguna/dflash");
-    for (size_t i = 0; i < sizeof drafts / sizeof drafts[0]; i++) {
-        snprintf(draft, sizeof draft, TESTDATA "/speculators/%s", drafts[i]);
-        pair(TESTDATA "/speculators/target", draft);
-    }
+    for (size_t i = 0; i < sizeof drafts / sizeof drafts[0]; i++)
+        pair(TESTDATA "/speculators/target", keep_format(TESTDATA "/speculators/%s", drafts[i]));
 }
 
 static void oracle_target(void **state)
 {
     const char *folder = keep_format(SHARED "/oracle/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
-    const char *lines = keep_format("FROM %s", folder);
-    round_trip(folder, NULL, lines);
+    round_trip(folder, NULL, keep_format("FROM %s", folder));
 }
 
 static void oracle_pair(void **state)
 {
     const char *target = *state, *draft = target + strlen(target) + 1;
-
     const char *from = keep_format(SHARED "/oracle/targets/%s", target);
-    const char *to = keep_format(SHARED "/oracle/drafts/%s", draft);
+
     if (!golden_exists(from)) skip();
-    pair(from, to);
+    pair(from, keep_format(SHARED "/oracle/drafts/%s", draft));
 }
 
 /* ---- the config ---- */
@@ -238,10 +235,8 @@ static struct sp_json *config_of(const char *export)
 {
     size_t size;
     char *text = scratch_read(join(export, "target/config.json"), &size);
-    struct sp_json *json = NULL;
 
-    json = keep_parsed(text, size, SP_JSON_LENIENT);
-    return json;
+    return keep_parsed(text, size, SP_JSON_LENIENT);
 }
 
 static void assert_member(const struct sp_json *json, const char *key, const char *want)
@@ -265,34 +260,30 @@ TEST(tied_embeddings_are_stated)
 
     for (size_t i = 0; i < 2; i++) {
         size_t size;
-        char *text = scratch_read(TINY "/ar/config.json", &size), *at, changed[4000];
-        struct sp_json *json;
-        bool tied = false;
-        at = strstr(text, "\"tie_word_embeddings\": true,");
+        static const char tied[] = "\"tie_word_embeddings\": true,";
+        char *text = scratch_read(TINY "/ar/config.json", &size), *at = strstr(text, tied);
+        bool is_tied = false;
         assert_non_null(at);
-        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, stated[i],
-                 at + strlen("\"tie_word_embeddings\": true,"));
+        const char *changed =
+            keep_format("%.*s%s%s", (int)(at - text), text, stated[i], at + strlen(tied));
         mkdir(scratch_path("model"), 0777);
         scratch_write("model/config.json", changed, strlen(changed));
         copy_text(TINY "/ar/model.safetensors", "model/model.safetensors");
-        create_pack(create_modelfile("FROM model"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        pack_as_stored("FROM model", packed);
         export_to(packed, export, SP_DTYPE_NONE);
-        json = config_of(export);
-        assert_int_equal(sp_json_get_bool(json, "tie_word_embeddings", &tied, NULL), SP_OK);
-        assert_true(tied);
+        assert_ok(sp_json_get_bool(config_of(export), "tie_word_embeddings", &is_tied, why));
+        assert_true(is_tied);
     }
 }
 
 TEST(multimodal_wrapper_is_omitted)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    struct sp_json *json;
 
     if (!golden_exists(SHARED "/oracle/targets/qwen3_5_moe")) skip();
-    const char *lines = keep_format("FROM %s", SHARED "/oracle/targets/qwen3_5_moe");
-    create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack_as_stored("FROM " SHARED "/oracle/targets/qwen3_5_moe", packed);
     export_to(packed, export, SP_DTYPE_NONE);
-    json = config_of(export);
+    const struct sp_json *json = config_of(export);
     assert_member(json, "model_type", "qwen3_5_moe_text");
     assert_member(sp_json_get(json, "rope_parameters"), "rope_type", "default");
     assert_string_equal(sp_json_to_string(sp_json_at(sp_json_get(json, "architectures"), 0), NULL),
@@ -358,14 +349,11 @@ static uint32_t bf16_of(float x)
 static void assert_same_matrix(const struct sp_pack_tensor *t, const struct sp_safetensors *c,
                                enum sp_dtype type)
 {
-    const struct sp_safetensor *made;
-    uint8_t *bytes;
+    const struct sp_safetensor *made = sp_safetensors_find(c, keep_format("model.%s", t->name));
 
-    const char *name = keep_format("model.%s", t->name);
-    made = sp_safetensors_find(c, name);
     assert_non_null(made);
     assert_int_equal(made->dtype, type);
-    bytes = bytes_of(made);
+    const uint8_t *bytes = bytes_of(made);
     for (size_t row = 0; row < t->shape[0]; row++) {
         for (size_t col = 0; col < t->shape[1]; col++) {
             size_t i = row * (size_t)t->shape[1] + col;
@@ -381,14 +369,11 @@ static void assert_same_matrix(const struct sp_pack_tensor *t, const struct sp_s
 static void check_quantized(const char *packed, const char *export, enum sp_dtype type,
                             const char *stated)
 {
-    struct sp_pack *pack;
-    struct sp_safetensors *made;
-    struct sp_json *json;
     size_t n_quantized = 0;
 
     export_to(packed, export, type);
-    pack = create_open(packed);
-    made = open_weights(join(export, "target"));
+    struct sp_pack *pack = create_open(packed);
+    struct sp_safetensors *made = open_weights(join(export, "target"));
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         if (!sp_dtype_is_block(t->dtype)) continue;
@@ -396,9 +381,8 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
         assert_same_matrix(t, made, type == SP_DTYPE_NONE ? SP_BF16 : type);
     }
     assert_true(n_quantized >= 8);
-    json = config_of(export);
+    const struct sp_json *json = config_of(export);
     assert_member(json, sp_json_has(json, "dtype") ? "dtype" : "torch_dtype", stated);
-    sp_safetensors_close(made);
 }
 
 TEST(quantized_tensors_are_decoded)
@@ -411,8 +395,7 @@ TEST(quantized_tensors_are_decoded)
         check_quantized(packed, export, SP_F32, "float32");
         check_quantized(packed, export, SP_DTYPE_NONE, "bfloat16");
         /* A tensor that was not quantized is exported unchanged. */
-        create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE,
-                    SP_DTYPE_NONE, 1);
+        pack_export(export, create_path("again.bin"));
     }
 }
 
@@ -420,17 +403,15 @@ TEST(quantized_tensors_are_decoded)
 TEST(dequantized)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
-    struct sp_json *json;
 
     if (!golden_exists(SHARED "/oracle/prequantized/fp8_blocks")) skip();
-    const char *lines = keep_format("FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
-    create_pack(create_modelfile(lines), packed, SP_F32, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM " SHARED "/oracle/prequantized/fp8_blocks"), packed, SP_F32,
+                SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
-    json = config_of(export);
+    const struct sp_json *json = config_of(export);
     assert_false(sp_json_has(json, "quantization_config"));
     assert_member(json, "torch_dtype", "float32");
-    create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
-                1);
+    pack_export(export, create_path("again.bin"));
     assert_same_parts(packed, create_path("again.bin"));
 }
 
@@ -458,7 +439,7 @@ TEST(gguf_files)
                         strstr(err.text, "a reranker"));
             continue;
         }
-        assert_int_equal(sp_create(NULL, &pack, NULL), SP_OK);
+        assert_ok(sp_create(NULL, &pack, why));
         export_to(packed, create_path("through"), SP_F32);
         assert_same_numbers(create_path("through/target"), join(export, "target"));
         n_compared++;
@@ -474,29 +455,26 @@ TEST(shards)
     const char *packed = create_path("packed.bin"), *whole = create_path("whole");
     const char *cut = create_path("cut");
     struct sp_create_options o = options_of(packed, cut);
-    struct sp_safetensors *c;
     size_t n;
 
-    create_pack(create_modelfile("FROM @/target"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    pack_as_stored("FROM @/target", packed);
     export_to(packed, whole, SP_DTYPE_NONE);
     o.shard_size = 700000; /* the first shard holds the embedding alone, which is larger; the last
                               one is smaller */
     o.n_threads = 1;
-    assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
+    assert_ok(sp_export(NULL, &o, why));
     assert_same_weights(TINY "/target", join(cut, "target"));
-    c = open_weights(join(cut, "target"));
-    n = sp_safetensors_n_shards(c);
-    assert_true(n > 3);
+    struct sp_safetensors *c = open_weights(join(cut, "target"));
+    assert_true(sp_safetensors_n_shards(c) > 3);
     assert_true(strstr(sp_file_path(sp_safetensors_tensors(c, &n)->file), "-of-000") != NULL);
-    sp_safetensors_close(c);
     assert_false(sp_file_exists(join(cut, "target/model.safetensors")));
-    create_pack(join(cut, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack_export(cut, create_path("again.bin"));
     assert_same_file(packed, create_path("again.bin"));
     /* An export to one file replaces the shards. */
     o.shard_size = 0;
     o.n_threads = 3;
     o.force = true;
-    assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
+    assert_ok(sp_export(NULL, &o, why));
     assert_same_file(join(cut, "target/model.safetensors"),
                      join(whole, "target/model.safetensors"));
     assert_false(sp_file_exists(join(cut, "target/model.safetensors.index.json")));
@@ -508,11 +486,9 @@ TEST(shards)
 static void assert_refused(const struct sp_create_options *o, enum sp_status status,
                            const char *message)
 {
-    struct sp_err err = {0};
     size_t n = create_count_files();
 
-    if (sp_export(NULL, o, &err) != status || strstr(err.text, message) == NULL)
-        fail_msg("%d \"%s\", expected %d \"%s\"", (int)err.status, err.text, (int)status, message);
+    assert_fails(sp_export(NULL, o, why), status, message);
     assert_int_equal(create_count_files(), n);
 }
 
@@ -521,7 +497,7 @@ TEST(refusals)
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     struct sp_create_options o = options_of(packed, export);
 
-    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack_as_stored("FROM @/ar", packed);
     export_to(packed, export, SP_DTYPE_NONE);
     assert_refused(&o, SP_E_USAGE, "export exists already");
     o.force = true;
@@ -542,8 +518,7 @@ TEST(refusals)
     mkdir(scratch_path("mlx"), 0777);
     handmade_qwen3_5(scratch_path("mlx"),
                      &(struct handmade_options){.mixing = 0.1F, .converted = true});
-    create_pack(create_modelfile("FROM mlx"), create_path("mlx.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
-                1);
+    pack_as_stored("FROM mlx", create_path("mlx.bin"));
     o.from = create_path("mlx.bin");
     assert_refused(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
 }
@@ -558,7 +533,7 @@ TEST(damage)
     struct sp_create_options o = options_of(packed, create_path("export"));
 
     for (size_t i = 0; i < 4; i++) {
-        create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        pack_as_stored("FROM @/ar", packed);
         create_damage_tensor(packed, tensors[i % 2], damaged_bytes[i / 2], 4);
         assert_refused(&o, SP_E_INPUT, tensors[i % 2]);
         assert_refused(&o, SP_E_INPUT, "digest");
@@ -577,7 +552,7 @@ TEST(cancelled)
     struct sp_create_options o = options_of(packed, create_path("export"));
     int calls = 0;
 
-    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack_as_stored("FROM @/ar", packed);
     o.n_threads = 1;
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
     assert_refused(&o, SP_E_CANCELLED, "interrupted");
@@ -631,7 +606,7 @@ TEST(killed)
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     struct sp_create_options o = options_of(packed, export);
 
-    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack_as_stored("FROM @/ar", packed);
     o.force = true;
     export_killed(o);
     assert_false(sp_file_exists(export));
@@ -651,7 +626,7 @@ TEST(full_disk)
     struct sp_create_options o = options_of(packed, export);
     size_t size;
 
-    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack_as_stored("FROM @/ar", packed);
     export_to(packed, want, SP_DTYPE_NONE);
     scratch_read(join(want, weights), &size);
     assert_int_equal(export_within(&o, size), SP_OK);
