@@ -87,9 +87,7 @@ static void assert_reads(const struct quantized_checkpoint *o, const char *name,
             struct sp_weight_workspace fresh = {0};
             uint64_t stride = step / 2 + 1, n = (rows - first + stride - 1) / stride;
             float *out = malloc(rows * cols * sizeof *out);
-            struct sp_err err = {0};
-            if (sp_weight_read(out, w, first, stride, n, step % 2 ? &fresh : &kept, &err))
-                fail_msg("%s", err.text);
+            assert_ok(sp_weight_read(out, w, first, stride, n, step % 2 ? &fresh : &kept, why));
             for (size_t i = 0; i < n * cols; i++) {
                 size_t row = (size_t)(first + i / cols * stride);
                 float x = want[row * cols + i % cols];

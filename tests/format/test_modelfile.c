@@ -59,7 +59,7 @@ static void check_meaning(const char *text, size_t size, const char *message, bo
     struct sp_err err = {0};
     char warnings[2048] = "";
 
-    assert_ok(sp_modelfile_parse(&file, "m", text, size, &err));
+    assert_ok(sp_modelfile_parse(&file, "m", text, size, why));
     if (sp_modelfile_check(&file, add_warning, warnings, &err) != status)
         fail_msg("%s: status %d, \"%s\"", text, (int)err.status, err.text);
     const char *reported = is_right ? warnings : err.text;

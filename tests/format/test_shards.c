@@ -34,19 +34,17 @@ static uint8_t byte_of(size_t tensor, size_t at)
 static struct sp_safetensors_writer *write_shards(size_t n_put)
 {
     struct sp_safetensors_writer *w = NULL;
-    struct sp_err err = {0};
     uint8_t bytes[WIDTH];
 
-    if (sp_safetensors_writer_open(&w, scratch_folder(), tensors, N, WIDTH, &err))
-        fail_msg("%s", err.text);
+    assert_ok(sp_safetensors_writer_open(&w, scratch_folder(), tensors, N, WIDTH, why));
     for (size_t i = 0; i < n_put; i++) {
         for (size_t k = 0; k < WIDTH; k++)
             bytes[k] = byte_of(i, k);
         /* Writes the tensor in two pieces, the second one first. */
         for (size_t half = 2; i != 7 && half-- > 0;) {
             size_t at = half * WIDTH / 2;
-            if (sp_safetensors_writer_put(w, i, at, bytes + at, WIDTH / 2, &err))
-                fail_msg("%zu: %s", i, err.text);
+            assert_case_ok(names[i],
+                           sp_safetensors_writer_put(w, i, at, bytes + at, WIDTH / 2, why));
         }
     }
     return w;

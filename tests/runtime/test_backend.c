@@ -20,12 +20,11 @@ struct fixture {
 
 static void open_fixture(struct fixture *f, unsigned n_threads)
 {
-    struct sp_err err = {0};
     size_t n_panels = (ROWS + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
 
     memset(f, 0, sizeof *f);
-    if (sp_backend_init(&f->backend, NULL, n_threads, &err)) fail_msg("%s", err.text);
-    if (sp_acts_init(&f->acts, N, 1, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_backend_init(&f->backend, NULL, n_threads, why));
+    assert_ok(sp_acts_init(&f->acts, N, 1, why));
     f->weights = calloc(n_panels, 64);
     f->y = aligned_alloc(64, N * LD * sizeof *f->y);
     assert_non_null(f->weights);
@@ -256,15 +255,14 @@ TEST(groups_of_rows)
     static const struct sp_row_group one_row[] = {{1, 4, 0, 1}, {2, 4, 1, 1}, {4, 4, 2, 1}};
     static const struct sp_row_group elsewhere[] = {{3, 5, 2, 4}, {0, 0, 7, 2}};
     static struct stack stacks[3];
-    struct sp_err err = {0};
 
     for (size_t i = 0; i < 3; i++)
         open_stack(&stacks[i], i);
     for (unsigned n_threads = 1; n_threads <= 3; n_threads++) {
         struct sp_backend backend = {0};
         struct sp_acts acts = {0};
-        if (sp_backend_init(&backend, NULL, n_threads, &err)) fail_msg("%s", err.text);
-        if (sp_acts_init(&acts, PLACES, COLS, &err)) fail_msg("%s", err.text);
+        assert_ok(sp_backend_init(&backend, NULL, n_threads, why));
+        assert_ok(sp_acts_init(&acts, PLACES, COLS, why));
         for (size_t t = 0; t < PLACES; t++)
             for (size_t k = 0; k < COLS; k++)
                 acts.x[t * acts.ld + k] = (float)((t * 5 + k * 3) % 7) - 3;

@@ -475,7 +475,7 @@ TEST(prompts_are_short_beside_answers)
     struct sp_scheduler *scheduler;
     pthread_t other;
 
-    assert_int_equal(sp_scheduler_open(&scheduler, NULL), SP_OK);
+    assert_ok(sp_scheduler_open(&scheduler, why));
     sp_scheduler_acquire(scheduler);
     sp_scheduler_learn(scheduler, &pass);
     assert_int_equal(sp_scheduler_target_rows(scheduler, 256), 256);
@@ -678,7 +678,7 @@ TEST(answers_beside_logits)
     assert_int_equal(pthread_create(&thread, NULL, answer_until_end, &answer), 0);
     while (atomic_load(&answer.n_tokens) == 0)
         sched_yield();
-    assert_int_equal(sp_session_logits(g.session, ids, N, note_row, &rows, NULL), SP_OK);
+    assert_ok(sp_session_logits(g.session, ids, N, note_row, &rows, why));
     atomic_store(&answer.ends, true);
     pthread_join(thread, NULL);
     assert_true(rows.last >= rows.first + LEAST);

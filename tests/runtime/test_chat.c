@@ -54,9 +54,8 @@ static int close_all(void **state)
 static struct sp_chat_prompt *prompt_of(const struct sp_chat_request *request)
 {
     struct sp_chat_prompt *prompt = NULL;
-    struct sp_err err = {0};
 
-    if (sp_chat_prompt_open(&prompt, chat, request, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_chat_prompt_open(&prompt, chat, request, why));
     return prompt;
 }
 
@@ -64,11 +63,9 @@ static void assert_refused(const struct sp_chat_request *request, enum sp_status
                            const char *text)
 {
     struct sp_chat_prompt *prompt = NULL;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_chat_prompt_open(&prompt, chat, request, &err), status);
+    assert_fails(sp_chat_prompt_open(&prompt, chat, request, why), status, text);
     assert_null(prompt);
-    if (strstr(err.text, text) == NULL) fail_msg("%s", err.text);
 }
 
 TEST(describes_the_template)
@@ -311,11 +308,9 @@ TEST(callback_cancels)
     const struct sp_chat_reader_options options = {
         .size = sizeof options, .part = note, .context = &log};
     struct sp_chat_reader *reader = NULL;
-    struct sp_err err = {0};
 
     assert_ok(sp_chat_reader_open(&reader, NULL, &options, NULL));
-    assert_int_equal(feed(reader, &err), SP_E_CANCELLED);
-    assert_string_equal(err.text, "interrupted");
+    assert_fails_as(feed(reader, why), SP_E_CANCELLED, "interrupted");
     assert_int_equal(log.n_parts, 2);
     assert_string_equal(log.text, "content [<think>] content [\nI have] ");
     sp_chat_reader_close(reader);

@@ -51,11 +51,10 @@ static struct sp_grammar *make_grammar(const struct generate_fixture *o,
     };
     struct sp_json *tools = NULL;
     struct sp_grammar *g = NULL;
-    struct sp_err err = {0};
 
     tools = keep_parsed(tools_text, strlen(tools_text), SP_JSON_STRICT);
     options.tools = tools;
-    if (sp_chat_grammar(&g, &options, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_chat_grammar(&g, &options, why));
     return g;
 }
 
@@ -122,10 +121,10 @@ TEST(reasoning_ends_at_a_special_token)
     size_t n_vocab = o.package->target->config.n_vocab, n_spelled = 0;
     struct sp_token_mask mask;
 
-    assert_int_equal(sp_token_trie_open(&trie, o.package->tokenizer, NULL), SP_OK);
+    assert_ok(sp_token_trie_open(&trie, o.package->tokenizer, why));
     const struct sp_constraint_options all = {
         .grammar = g, .trie = trie, .n_vocab = n_vocab, .ends = ends, .n_ends = 1};
-    assert_int_equal(sp_constraint_open(&c, &all, NULL), SP_OK);
+    assert_ok(sp_constraint_open(&c, &all, why));
     for (uint32_t id = 0; id < n_vocab && id < trie->n_ids; id++) {
         const char *bytes = trie->bytes + trie->at[id];
         size_t len = trie->at[id + 1] - trie->at[id];
@@ -135,12 +134,12 @@ TEST(reasoning_ends_at_a_special_token)
         n_spelled += len > 0 && !is_invalid_utf8;
     }
     for (size_t n = 0; n <= 3; n++) {
-        assert_int_equal(sp_constraint_mask(c, &mask, ids, n, NULL), SP_OK);
+        assert_ok(sp_constraint_mask(c, &mask, ids, n, why));
         assert_int_equal(mask.n, n_spelled + 1);
         assert_true((mask.bits[MASK / 64] >> MASK % 64 & 1) != 0);
         assert_false((mask.bits[END_OF_TEXT / 64] >> END_OF_TEXT % 64 & 1) != 0);
     }
-    assert_int_equal(sp_constraint_mask(c, &mask, ids, 4, NULL), SP_OK);
+    assert_ok(sp_constraint_mask(c, &mask, ids, 4, why));
     assert_in_range(mask.n, 1, 60); /* whitespace and prefixes of "call" */
     sp_constraint_close(c);
     sp_token_trie_close(trie);

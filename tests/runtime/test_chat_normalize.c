@@ -73,7 +73,7 @@ static void check(const struct opened *o, const char *letters)
         assert_ok(sp_json_parse(&request.tools, tools, strlen(tools), SP_JSON_STRICT, NULL));
     request.input =
         (struct sp_template_input){.generation_prompt = true, .now = {2025, 6, 15, 12, 0, 0}};
-    assert_ok(sp_chat_normalize(&changed, &request, o->refused, &o->format.calls, &err));
+    assert_ok(sp_chat_normalize(&changed, &request, o->refused, &o->format.calls, why));
     if (sp_template_render(&text, &size, o->template, &request.input, &err)) {
         fail_msg("%s: %s: %s", o->path, letters, err.text);
     } else {

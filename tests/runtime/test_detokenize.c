@@ -43,7 +43,7 @@ static void expect_parts(const char *json, bool skip_special, const uint32_t *id
     size_t size;
 
     tokenizer_case_open(&t, json, strlen(json), NULL);
-    assert_int_equal(sp_detokenizer_open(&detok, t.tok, skip_special, NULL), SP_OK);
+    assert_ok(sp_detokenizer_open(&detok, t.tok, skip_special, why));
     for (int round = 0; round < 2; round++) { /* flush begins a new stream */
         for (size_t i = 0; i <= n; i++) {
             if (i < n) assert_int_equal(sp_detokenizer_feed(detok, ids[i], &text, &size, NULL), 0);

@@ -12,9 +12,8 @@ enum { TEXT = 300, CAPACITY = TEXT + SP_DRAFT_NGRAM_MAX + 2 };
 static struct sp_drafter *open_ngram(size_t n_positions)
 {
     struct sp_drafter *l = NULL;
-    struct sp_err err = {0};
 
-    if (sp_draft_ngram_open(&l, n_positions, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_draft_ngram_open(&l, n_positions, why));
     return l;
 }
 
@@ -229,26 +228,24 @@ TEST(rejection_sampling_keeps_the_distribution)
     struct sp_chooser chooser;
     struct sp_logits logits = {.row = row, .n = N, .best = 0};
     static uint32_t ids[DRAWS + 1];
-    struct sp_err err = {0};
 
     sampling.temperature = 1;
     sampling.repeat_last_n = 0;
     sampling.accept = SP_ACCEPT_REJECTION;
-    assert_ok(sp_sampler_open(&sampler, N, 0, &err));
+    assert_ok(sp_sampler_open(&sampler, N, 0, why));
     for (uint32_t draft_token = 0; draft_token < N; draft_token += 2) {
         size_t seen[N] = {0};
         double sum = 0;
         sampling.seed = 11 + draft_token;
-        if (sp_sampling_chooser_new(&c, sampler, &sampling, SP_DRAFT_NGRAM_MAX, &err))
-            fail_msg("%s", err.text);
+        assert_ok(sp_sampling_chooser_new(&c, sampler, &sampling, SP_DRAFT_NGRAM_MAX, why));
         chooser = sp_sampling_chooser_of(c);
         for (size_t pos = 1; pos <= DRAWS; pos++) {
             uint32_t id = N;
             bool possible = true;
             ids[pos] = draft_token;
-            assert_ok(chooser.adopt(chooser.state, &possible, ids, pos, &err));
+            assert_ok(chooser.adopt(chooser.state, &possible, ids, pos, why));
             assert_true(possible);
-            assert_ok(chooser.choose(chooser.state, &id, &logits, ids, pos, draft_token, &err));
+            assert_ok(chooser.choose(chooser.state, &id, &logits, ids, pos, draft_token, why));
             assert_true(id < N);
             seen[id]++;
         }

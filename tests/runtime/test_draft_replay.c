@@ -74,7 +74,7 @@ static struct record *read_record(const char *name)
 
     assert_non_null(r);
     snprintf(path, sizeof path, "%s/drafting/%s.txt", TESTDATA, name);
-    assert_int_equal(sp_file_read_text(&text, path, 1 << 20, NULL), SP_OK);
+    assert_ok(sp_file_read_text(&text, path, 1 << 20, why));
     for (line = text.at; *line; line = next) {
         struct answer *a = &r->answers[r->n_answers ? r->n_answers - 1 : 0];
         next = strchr(line, '\n') + 1;

@@ -33,8 +33,8 @@ static struct sp_strbuf written(const struct sp_drafting_controller *batch)
 {
     struct sp_strbuf text = {0};
 
-    assert_int_equal(sp_drafting_controller_json_write(&text, batch, NULL), SP_OK);
-    assert_int_equal(sp_strbuf_append(&text, "", 1, NULL), SP_OK);
+    assert_ok(sp_drafting_controller_json_write(&text, batch, why));
+    assert_ok(sp_strbuf_append(&text, "", 1, why));
     text.len--;
     return text;
 }

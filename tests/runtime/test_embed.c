@@ -178,7 +178,7 @@ TEST(more_texts_than_decoders)
 
     for (size_t i = 0; i < N; i++)
         texts[i] = g.texts[i % g.n];
-    assert_int_equal(sp_package_embed(many.package, &request, &rows, &width, NULL), SP_OK);
+    assert_ok(sp_package_embed(many.package, &request, &rows, &width, why));
     for (size_t i = 0; i < N; i++)
         assert_memory_equal(rows + i * width, all + i % g.n * width, width * sizeof *rows);
     free(rows);

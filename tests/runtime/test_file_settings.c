@@ -50,7 +50,7 @@ TEST(a_file_states_settings)
     struct sp_file_settings *settings = NULL;
     struct sp_request request = SP_REQUEST_INIT;
 
-    assert_int_equal(sp_file_settings_open(&settings, file_with("settings", records), NULL), SP_OK);
+    assert_ok(sp_file_settings_open(&settings, file_with("settings", records), why));
     assert_int_equal(settings->n_settings, 7);
     assert_string_equal(value_of(settings, "top_k"), "11"); /* the last one counts */
     assert_string_equal(value_of(settings, "temperature"), "0.9");
@@ -59,7 +59,7 @@ TEST(a_file_states_settings)
     assert_int_equal(settings->n_messages, 2);
     assert_string_equal(settings->messages[1].role, "assistant");
     assert_string_equal(settings->messages[1].content, "Good day.");
-    assert_int_equal(sp_file_settings_apply(settings, &request, NULL), SP_OK);
+    assert_ok(sp_file_settings_apply(settings, &request, why));
     assert_int_equal(request.max_tokens, 12);
     assert_int_equal(request.draft_len, SP_DRAFT_LENGTH_AUTO);
     assert_int_equal(request.n_stops, 2);
@@ -77,13 +77,12 @@ TEST(sampling_has_names)
     static const char *const values[][2] = {
         {"temperature", "0.7"}, {"top_k", "2147483647"}, {"min_p", "0.012345678"}};
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct sp_err err = {0};
     char value[SP_SAMPLING_VALUE_SIZE];
     const char *name;
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        assert_int_equal(sp_sampling_set(&sampling, values[i][0], values[i][1], NULL), SP_OK);
+        assert_ok(sp_sampling_set(&sampling, values[i][0], values[i][1], why));
     for (size_t i = 0; (name = sp_sampling_get(&sampling, i, value)); i++) {
         for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
             if (strcmp(name, values[k][0]) != 0) continue;
@@ -92,11 +91,10 @@ TEST(sampling_has_names)
         }
     }
     assert_int_equal(n, 3);
-    assert_int_equal(sp_sampling_set(&sampling, "seed", "1", &err), SP_E_USAGE);
-    assert_string_equal(err.text, "unknown sampling option seed");
-    memset(&err, 0, sizeof err);
-    assert_int_equal(sp_sampling_set(&sampling, "top_p", "1.5", &err), SP_E_INPUT);
-    assert_string_equal(err.text, "top_p is 1.5, expected a number 0..1");
+    assert_fails_as(sp_sampling_set(&sampling, "seed", "1", why), SP_E_USAGE,
+                    "unknown sampling option seed");
+    assert_fails_as(sp_sampling_set(&sampling, "top_p", "1.5", why), SP_E_INPUT,
+                    "top_p is 1.5, expected a number 0..1");
 }
 
 /* The answer to turns, step by step. */
@@ -112,8 +110,8 @@ static char *answer_to(struct sp_package *package, const struct sp_chat_message 
     sampling.temperature = .9f;
     sampling.top_k = 11;
     sampling.seed = 5;
-    assert_int_equal(sp_chat_open(&with, package, NULL, NULL), SP_OK);
-    assert_int_equal(sp_chat_prompt_open(&prompt, with, &chat, NULL), SP_OK);
+    assert_ok(sp_chat_open(&with, package, NULL, why));
+    assert_ok(sp_chat_prompt_open(&prompt, with, &chat, why));
     sp_chat_prompt_apply(prompt, &request);
     request.sampling = &sampling;
     request.max_tokens = 12;
@@ -150,16 +148,16 @@ TEST(ask_answers_with_them)
 
     struct sp_package *package = keep_package(file_with("ask", records), NULL);
     text = answer_to(package, all, 4);
-    assert_int_equal(sp_ask(package, &chat, hear, &heard, &result, NULL), SP_OK);
+    assert_ok(sp_ask(package, &chat, hear, &heard, &result, why));
     assert_string_equal(result.text, text);
     assert_string_equal(heard.text, text);
     sp_result_release(&result);
     heard = (struct heard){.stop_at = 1};
-    assert_int_equal(sp_ask(package, &chat, hear, &heard, &result, NULL), SP_OK);
+    assert_ok(sp_ask(package, &chat, hear, &heard, &result, why));
     assert_int_equal(result.stop, SP_STOP_CANCELLED);
     assert_int_equal(heard.n_parts, 1);
     sp_result_release(&result);
-    assert_int_equal(sp_ask(package, &chat, NULL, NULL, NULL, NULL), SP_OK);
+    assert_ok(sp_ask(package, &chat, NULL, NULL, NULL, why));
 }
 
 GROUP_FIXTURE(packed_setup, packed_teardown);

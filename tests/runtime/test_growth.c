@@ -39,7 +39,7 @@ static void read_both(const struct sp_package *package, struct sp_decoder *whole
 
     for (size_t pos = from, n; pos < to; pos += n) {
         n = to - pos < ROWS ? to - pos : ROWS;
-        assert_int_equal(sp_decoder_grow(grown, pos + n, NULL), SP_OK);
+        assert_ok(sp_decoder_grow(grown, pos + n, why));
         for (size_t k = 0; k < 2; k++) {
             sp_decoder_run(both[k], ids + pos, n, pos, n);
             sp_decoder_commit(both[k], n);

@@ -78,11 +78,11 @@ static void check_experts(size_t n_rows, unsigned n_threads)
     double largest[N_LAYERS][N_EXPERTS] = {{0}};
 
     assert_int_equal(n_lines, N_LAYERS * N_EXPERTS * WIDTH);
-    assert_int_equal(sp_input_stats_open(&stats, package->pack, NULL), SP_OK);
+    assert_ok(sp_input_stats_open(&stats, package->pack, why));
     package->backend.observer = sp_input_stats_observer(stats, SP_PART_TARGET, true);
     run(d, n_rows);
     package->backend.observer = (struct sp_input_observer){0};
-    assert_int_equal(sp_input_stats_solve(stats, &package->backend, NULL), SP_OK);
+    assert_ok(sp_input_stats_solve(stats, &package->backend, why));
     for (const uint64_t *l = lines; l < lines + 4 * n_lines; l += 4)
         largest[l[0]][l[1]] = fmax(largest[l[0]][l[1]], from_bits(l[3]));
     for (const uint64_t *l = lines; l < lines + 4 * n_lines; l += 4) {

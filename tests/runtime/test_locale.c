@@ -56,7 +56,7 @@ TEST(numbers)
     assert_true(x == -0.0025);
     text = keep_printed(json);
     assert_string_equal(text, "[0.5,-2.5e-3]");
-    assert_int_equal(sp_parameter_number(&x, temperature, "0.75", &err), SP_OK);
+    assert_ok(sp_parameter_number(&x, temperature, "0.75", why));
     assert_true(x == 0.75);
     assert_int_equal(sp_parameter_number(&x, temperature, "0,75", &err), SP_E_INPUT);
     err = (struct sp_err){0};

@@ -411,8 +411,8 @@ TEST(second_use_maps)
     enum { SIZE = 1 << 16 };
 
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(sp_region_open(&regions[i], SIZE, NULL), SP_OK);
-        assert_int_equal(sp_region_grow(&regions[i], SIZE, NULL), SP_OK);
+        assert_ok(sp_region_open(&regions[i], SIZE, why));
+        assert_ok(sp_region_grow(&regions[i], SIZE, why));
         memset(regions[i].at, 1, SIZE);
         rows[i] = (struct sp_page_rows){regions[i].at, SIZE};
         sp_prompt_cache_share(cache, &uses[i], "one", &rows[i], 1, false);

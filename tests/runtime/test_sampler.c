@@ -29,10 +29,9 @@ static struct sp_distribution distribution(const struct sp_sampling *s, const fl
     struct sp_sampler_scratch *scratch = NULL;
     struct sp_history h = {.older = history, .n_older = n_history};
     struct sp_logits row = sp_logits_of(vector(), logits, n);
-    struct sp_err err = {0};
 
-    assert_ok(sp_sampler_scratch_new(&scratch, n, vector(), &err));
-    if (sp_sampler_distribution(&d, scratch, s, &row, &h, 7, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_sampler_scratch_new(&scratch, n, vector(), why));
+    assert_ok(sp_sampler_distribution(&d, scratch, s, &row, &h, 7, why));
     sp_sampler_scratch_free(scratch);
     return d;
 }
@@ -200,26 +199,21 @@ TEST(refusals)
 {
     struct sp_sampling s = defaults();
     const struct sp_logit_bias bias[] = {{9, 1}};
-    struct sp_err err = {0};
 
     s.top_p = 1.5f;
-    assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "top_p is 1.5, expected 0 to 1");
+    assert_fails_as(sp_sampling_check(&s, 5, why), SP_E_USAGE, "top_p is 1.5, expected 0 to 1");
     s = defaults();
     s.temperature = -1;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "temperature is -1, expected 0 to 100");
+    assert_fails_as(sp_sampling_check(&s, 5, why), SP_E_USAGE,
+                    "temperature is -1, expected 0 to 100");
     s = (struct sp_sampling){.size = sizeof(struct sp_sampling), .top_p = 1, .typical_p = 1};
-    err = (struct sp_err){0};
-    assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "repeat_penalty is 0, expected 0.01 to 100");
+    assert_fails_as(sp_sampling_check(&s, 5, why), SP_E_USAGE,
+                    "repeat_penalty is 0, expected 0.01 to 100");
     s = defaults();
     s.biases = bias;
     s.n_biases = 1;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "logit_bias: token ID 9: the vocabulary has 5 tokens");
+    assert_fails_as(sp_sampling_check(&s, 5, why), SP_E_USAGE,
+                    "logit_bias: token ID 9: the vocabulary has 5 tokens");
 }
 
 TEST(non_finite_logits)
@@ -230,15 +224,13 @@ TEST(non_finite_logits)
         struct sp_sampling s = defaults();
         struct sp_sampler_scratch *scratch = NULL;
         struct sp_distribution d = {0};
-        struct sp_err err = {0};
         const float logits[] = {1, bad[i], 2};
         struct sp_logits row = sp_logits_of(vector(), logits, 3);
         s.temperature = (float)i;
-        assert_ok(sp_sampler_scratch_new(&scratch, 3, vector(), &err));
-        assert_int_equal(
-            sp_sampler_distribution(&d, scratch, &s, &row, &(struct sp_history){0}, 41, &err),
-            SP_E_INPUT);
-        assert_string_equal(err.text, "a logit for position 41 is not finite");
+        assert_ok(sp_sampler_scratch_new(&scratch, 3, vector(), why));
+        assert_fails_as(
+            sp_sampler_distribution(&d, scratch, &s, &row, &(struct sp_history){0}, 41, why),
+            SP_E_INPUT, "a logit for position 41 is not finite");
         sp_sampler_scratch_free(scratch);
         sp_distribution_release(&d);
     }
@@ -251,10 +243,9 @@ static uint32_t sample(struct sp_sampler *sampler, size_t slot, const float *log
                        const uint32_t *drafts, size_t n_drafts)
 {
     struct sp_sampler_row row = {slot, logits, drafts, n_drafts};
-    struct sp_err err = {0};
     uint32_t id;
 
-    if (sp_sampler_sample(sampler, &id, &row, 1, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_sampler_sample(sampler, &id, &row, 1, why));
     return id;
 }
 

@@ -84,7 +84,6 @@ static void check_case(const struct sp_json *c, const char *line)
     static float logits[N_VOCAB];
     uint32_t ids[MOST_HISTORY];
     struct sp_history h = {.older = ids, .n_older = read_history(ids, c)};
-    struct sp_err err = {0};
     struct sp_logits row;
 
     for (size_t i = 0; i < N_VOCAB; i++)
@@ -94,12 +93,11 @@ static void check_case(const struct sp_json *c, const char *line)
     h.n_older -= h.n_newer;
     h.newer = ids + h.n_older;
     row = sp_logits_of(vector, logits, N_VOCAB);
-    if (sp_sampling_check(&s, N_VOCAB, &err) ||
-        sp_dry_breakers_open(&breakers, &s, N_VOCAB, &err) ||
-        sp_sampler_scratch_new(&scratch, N_VOCAB, vector, &err))
-        fail_msg("%s", err.text);
+    assert_case_ok(line, sp_sampling_check(&s, N_VOCAB, why));
+    assert_ok(sp_dry_breakers_open(&breakers, &s, N_VOCAB, why));
+    assert_ok(sp_sampler_scratch_new(&scratch, N_VOCAB, vector, why));
     h.breakers = breakers;
-    if (sp_sampler_distribution(&d, scratch, &s, &row, &h, 5, &err)) fail_msg("%s", err.text);
+    assert_ok(sp_sampler_distribution(&d, scratch, &s, &row, &h, 5, why));
     if (d.n != (size_t)number(c, "kept")) fail_msg("%zu tokens are kept: %s", d.n, line);
     for (size_t i = 0; i < sp_json_len(probs); i++) {
         const struct sp_json *pair = sp_json_at(probs, i);
@@ -253,28 +251,23 @@ TEST(refusals)
     const char *texts[] = {""};
     struct sp_sampling s = SP_SAMPLING_INIT;
     struct sp_dry_breakers *b = NULL;
-    struct sp_err err = {0};
 
     assert_non_null(long_text);
     s.dry_base = 0.5f;
-    assert_ok(sp_sampling_check(&s, V, &err)); /* DRY is off */
+    assert_ok(sp_sampling_check(&s, V, why)); /* DRY is off */
     s.dry_multiplier = 1;
-    assert_int_equal(sp_sampling_check(&s, V, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "dry_base is 0.5, expected 1 to 100");
+    assert_fails_as(sp_sampling_check(&s, V, why), SP_E_USAGE,
+                    "dry_base is 0.5, expected 1 to 100");
     s.dry_breakers = texts;
     s.n_dry_breakers = 1;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_dry_breakers_open(&b, &s, V, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "DRY sequence breakers require a tokenizer");
+    assert_fails_as(sp_dry_breakers_open(&b, &s, V, why), SP_E_USAGE,
+                    "DRY sequence breakers require a tokenizer");
     s.dry_tokenizer = tokenizer;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_dry_breakers_open(&b, &s, V, &err), SP_E_USAGE);
-    assert_string_equal(err.text,
-                        "a DRY sequence breaker has 0 bytes, expected 1 to 128 of valid UTF-8");
+    assert_fails_as(sp_dry_breakers_open(&b, &s, V, why), SP_E_USAGE,
+                    "a DRY sequence breaker has 0 bytes, expected 1 to 128 of valid UTF-8");
     s.n_dry_breakers = 33;
-    err = (struct sp_err){0};
-    assert_int_equal(sp_dry_breakers_open(&b, &s, V, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "33 DRY sequence breakers, at most 32 are supported");
+    assert_fails_as(sp_dry_breakers_open(&b, &s, V, why), SP_E_USAGE,
+                    "33 DRY sequence breakers, at most 32 are supported");
     s.n_dry_breakers = 1;
     memset(long_text, 'a', 129);
     texts[0] = long_text;

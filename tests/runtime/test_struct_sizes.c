@@ -27,7 +27,7 @@ TEST(copies)
         size_t behind;
     } out = {{sizeof out.thing, 0}, 9};
 
-    assert_int_equal(sp_copy_in(&in, sizeof in, &old, "thing", NULL), SP_OK);
+    assert_ok(sp_copy_in(&in, sizeof in, &old, "thing", why));
     assert_true(in.a == 7 && in.b == 0);
     sp_copy_out(&out, &all);
     assert_true(out.thing.size == sizeof out.thing && out.thing.a == 1 && out.behind == 9);
@@ -41,13 +41,11 @@ TEST(bad_sizes)
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct version_2 thing = {bad[i], 3, 4}, in = {0};
-        struct sp_err err = {0};
         char sentence[128];
         snprintf(sentence, sizeof sentence,
                  "struct thing has the size %zu: expected its sizeof, which is 24 in this version",
                  bad[i]);
-        assert_int_equal(sp_copy_in(&in, sizeof in, &thing, "thing", &err), SP_E_USAGE);
-        assert_string_equal(err.text, sentence);
+        assert_fails_as(sp_copy_in(&in, sizeof in, &thing, "thing", why), SP_E_USAGE, sentence);
         assert_true(in.size == 0 && in.a == 0 && in.b == 0);
         if (bad[i] > 0 && bad[i] < sizeof thing) continue;
         sp_copy_out(&thing, &all);
@@ -102,7 +100,7 @@ TEST(refusals)
         REFUSED(result, sp_session_generate(o.session, &request, &result, NULL));
         request.sampling = &sampling;
         REFUSED(sampling, sp_session_generate(o.session, &request, &result, NULL));
-        assert_int_equal(sp_sampler_open(&sampler, 8, 8, NULL), SP_OK);
+        assert_ok(sp_sampler_open(&sampler, 8, 8, why));
         REFUSED(sampling, sp_sampler_add(sampler, &slot, &sampling, NULL, 0, NULL));
         sp_sampler_close(sampler);
         REFUSED(text, sp_package_evaluate(o.package, &text, &evaluation, NULL));
@@ -138,7 +136,7 @@ TEST(older_structs_are_accepted)
     hot.temperature = 100;
     memset(&got, 0x55, sizeof got);
     got.size = n;
-    assert_int_equal(sp_session_generate(o.session, &request, &got, NULL), SP_OK);
+    assert_ok(sp_session_generate(o.session, &request, &got, why));
     assert_int_equal(got.size, n);
     assert_int_equal(got.n_ids, want.n_ids);
     assert_memory_equal(got.ids, want.ids, want.n_ids * sizeof *want.ids);
@@ -155,7 +153,7 @@ TEST(older_structs_are_accepted)
 
     memset(&tried, 0x55, sizeof tried);
     tried.size = offsetof(struct sp_draft_eval, draft_positions);
-    assert_int_equal(sp_session_eval_draft(o.session, &trying, &tried, NULL), SP_OK);
+    assert_ok(sp_session_eval_draft(o.session, &trying, &tried, why));
     assert_true(tried.draft_len == 3 && tried.drafted > 0);
     assert_true(tried.n_draft_positions > SIZE_MAX / 4);
     sp_draft_eval_release(&tried);

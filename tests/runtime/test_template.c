@@ -209,10 +209,9 @@ TEST(named_templates_without_default)
                                  "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
     struct sp_template_texts texts = {.config = whole_text(config)};
     struct sp_template *t = NULL;
-    struct sp_err err = {0};
 
-    assert_int_equal(sp_template_open(&t, &texts, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "without a template named default (it has rag, tool_use)"));
+    assert_fails(sp_template_open(&t, &texts, why), SP_E_INPUT,
+                 "without a template named default (it has rag, tool_use)");
 }
 
 /* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.

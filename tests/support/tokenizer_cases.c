@@ -53,18 +53,16 @@ static char *stream(const struct tokenizer_case *t, const char *where, const uin
                     size_t n, bool skip_special, size_t *size)
 {
     struct sp_detokenizer *detok = NULL;
-    struct sp_err err = {0};
     size_t room = 1, part_size;
     char *all = malloc(room);
     const char *part;
 
     *size = 0;
     assert_non_null(all);
-    assert_ok(sp_detokenizer_open(&detok, t->tok, skip_special, &err));
+    assert_ok(sp_detokenizer_open(&detok, t->tok, skip_special, why));
     for (size_t i = 0; i <= n; i++) {
-        enum sp_status st = i < n ? sp_detokenizer_feed(detok, ids[i], &part, &part_size, &err)
-                                  : sp_detokenizer_flush(detok, &part, &part_size, &err);
-        if (st) fail_msg("%s: %s", where, err.text);
+        assert_case_ok(where, i < n ? sp_detokenizer_feed(detok, ids[i], &part, &part_size, why)
+                                    : sp_detokenizer_flush(detok, &part, &part_size, why));
         if (sp_utf8_valid(part, part_size) != part_size)
             fail_msg("%s: part %zu of the stream is not valid UTF-8", where, i);
         all = realloc(all, room += part_size);
