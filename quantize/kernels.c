@@ -199,6 +199,14 @@ void sp_acts_release(struct sp_acts *acts)
  * activations. */
 enum { GROUP_BYTES = 256 << 10 };
 
+sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype dtype)
+{
+    sp_matmul_fn *own = sp_dtype_is_groupwise(dtype) ? kernels->groupwise : kernels->matmul[dtype];
+
+    if (own == NULL) own = kernels->others;
+    return own ? own : sp_kernels_ref.others;
+}
+
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 {
     size_t n_tiles = (m->n_rows + SP_TILE_ROWS - 1) / SP_TILE_ROWS;
@@ -208,7 +216,6 @@ void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 
     if (m->n_rows == 0 || m->n_panels == 0) return;
     if (!sp_panel_size(&panel_size, m->dtype, m->acts->cols)) return;
-    if (matmul == NULL) matmul = sp_kernels_ref.matmul[m->dtype]; /* of a new type */
     if (n_tiles > 1) group = panel_size < GROUP_BYTES ? GROUP_BYTES / panel_size : 1;
     for (size_t p = 0; p < m->n_panels; p += group) {
         size_t begin = 0;

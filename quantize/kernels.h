@@ -97,6 +97,7 @@ struct sp_kernels {
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype; not groupwise types */
     sp_matmul_fn *groupwise;                  /* of all types that keep the codes of a source */
+    sp_matmul_fn *others;                     /* of all types that have none of these, or NULL */
     sp_peak_fn *peak;                         /* NULL: of the scalar set */
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
     /* Asks the system for what the set needs besides a CPU that has it. Returns why that fails,
@@ -104,11 +105,8 @@ struct sp_kernels {
     const char *(*refusal)(void);
 };
 
-/* The product of a set for a type; NULL: the set has none, and that of sp_kernels_ref serves. */
-static inline sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype dtype)
-{
-    return sp_dtype_is_groupwise(dtype) ? kernels->groupwise : kernels->matmul[dtype];
-}
+/* The product of a set for a type; of one that the set has none for, that of sp_kernels_ref. */
+sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype dtype);
 
 /* The initializer of `matmul` of a set that has functions of these names. */
 #define SP_MATMULS(f32, f16, bf16)                                                                 \
@@ -116,13 +114,6 @@ static inline sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, 
         [SP_F32] = f32, [SP_F16] = f16, [SP_BF16] = bf16, [SP_Q8] = matmul_q8,                     \
         [SP_Q6] = matmul_q6, [SP_Q5] = matmul_q5, [SP_Q4] = matmul_q4, [SP_Q3] = matmul_q3,        \
         [SP_Q2] = matmul_q2,                                                                       \
-    }
-
-/* The initializer of `matmul` of a set that has one function for all types. */
-#define SP_SAME_MATMULS(f)                                                                         \
-    {                                                                                              \
-        [SP_F32] = f, [SP_F16] = f, [SP_BF16] = f, [SP_Q8] = f, [SP_Q6] = f, [SP_Q5] = f,          \
-        [SP_Q4] = f, [SP_Q3] = f, [SP_Q2] = f,                                                     \
     }
 
 /* Computes a product of any number of rows: in even tiles of at most SP_TILE_ROWS rows, and in

@@ -120,8 +120,7 @@ static const char *refusal(void)
 const struct sp_kernels sp_kernels_amx = {
     .name = "amx",
     .quantize_row = quantize_row,
-    .matmul = SP_SAME_MATMULS(matmul),
-    .groupwise = matmul,
+    .others = matmul,
     .peak = sp_peak_avx512,
     .tile = &sp_tile_avx512,
     .refusal = refusal,

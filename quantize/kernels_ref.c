@@ -278,8 +278,7 @@ static void matmul(const struct sp_matmul *m)
 const struct sp_kernels sp_kernels_ref = {
     .name = "scalar",
     .quantize_row = quantize_row,
-    .matmul = SP_SAME_MATMULS(matmul),
-    .groupwise = matmul,
+    .others = matmul,
     .tile = &sp_tile_ref,
 };
 

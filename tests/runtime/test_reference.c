@@ -117,7 +117,7 @@ static const struct sp_kernels *real;
 /* A product with one wrong element, and otherwise that of `real`. */
 static void wrong_q4(const struct sp_matmul *m)
 {
-    real->matmul[SP_Q4](m);
+    sp_kernels_matmul(real, SP_Q4)(m);
     m->y[m->n_panels * SP_PANEL_ROWS - 1] *= 1.25f;
 }
 
