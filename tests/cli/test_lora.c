@@ -354,9 +354,12 @@ TEST(test_ranks_give_the_bits_of_one_process)
 
 /* ---- sessions ---- */
 
-/* The tokens of a prompt of more than a page that are not processed with this adapter. */
-static size_t n_reused_with(struct sp_session *session, const struct sp_lora *lora, float scale)
+/* The tokens of a prompt of more than a page that a new session, which has no times of pages and of
+ * passes to compare, does not process with this adapter. */
+static size_t n_reused_with(struct opened *o, const struct sp_session_options *options,
+                            const struct sp_lora *lora, float scale)
 {
+    struct sp_session *session = NULL;
     uint32_t ids[300];
     struct sp_request request = {
         .size = sizeof request, .prompt = ids, .n_prompt = 300, .max_tokens = 1};
@@ -364,10 +367,12 @@ static size_t n_reused_with(struct sp_session *session, const struct sp_lora *lo
 
     for (size_t i = 0; i < 300; i++)
         ids[i] = prompt[i % N_PROMPT];
+    assert_ok(sp_session_open(&session, o->package, options, why));
     assert_ok(sp_session_set_lora(session, lora, scale, NULL));
     assert_ok(sp_session_generate(session, &request, &result, NULL));
     size_t n_reused = result.n_reused;
     sp_result_release(&result);
+    sp_session_close(session);
     return n_reused;
 }
 
@@ -400,11 +405,11 @@ TEST(test_caches_belong_to_an_adapter)
     assert_ok(sp_session_open(&o.session, o.package, &options, why));
     for (size_t i = 0; i < 2; i++) {
         const size_t n = i * 256; /* the second round finds the pages of the first */
-        assert_int_equal(n_reused_with(o.session, o.lora, 1), n);
-        assert_int_equal(n_reused_with(o.session, o.lora, 0.5f), n);
-        assert_int_equal(n_reused_with(o.session, NULL, 1), n);
-        assert_int_equal(n_reused_with(o.session, similar[0], 1), n);
-        assert_int_equal(n_reused_with(o.session, similar[1], 1), n);
+        assert_int_equal(n_reused_with(&o, &options, o.lora, 1), n);
+        assert_int_equal(n_reused_with(&o, &options, o.lora, 0.5f), n);
+        assert_int_equal(n_reused_with(&o, &options, NULL, 1), n);
+        assert_int_equal(n_reused_with(&o, &options, similar[0], 1), n);
+        assert_int_equal(n_reused_with(&o, &options, similar[1], 1), n);
     }
     assert_ok(sp_session_set_lora(o.session, o.lora, 1, why));
     for (size_t i = 0; i < 2; i++)
