@@ -95,8 +95,13 @@ static bool agrees(void)
     int8_t q[SP_TILE_ROWS * LD];
     int32_t starts[SP_TILE_ROWS * 4] = {0};
     float scales[SP_TILE_ROWS * 2], y[2][SIZE];
-    const struct sp_acts acts = {
-        .cols = SP_BLOCK, .ld = LD, .ld_block = 2, .q = q, .scale = scales, .start_q4 = starts};
+    const struct sp_acts acts = {.cols = SP_BLOCK,
+                                 .ld = LD,
+                                 .ld_block = 2,
+                                 .q = q,
+                                 .scale = scales,
+                                 .start_q4 = starts,
+                                 .start_q8 = starts};
     struct sp_matmul m = {SP_Q4, y[0], SP_PANEL_ROWS, panel, 1, &acts, 0, SP_TILE_ROWS};
 
     for (size_t i = 0; i < sizeof panel; i++)
