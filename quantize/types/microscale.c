@@ -78,6 +78,7 @@ void sp_microscale_books_init(struct sp_microscale_books *books, const struct sp
     const unsigned n = 1u << type->code_bits;
     const unsigned n_entries = type->offsets ? n : n * type->n_codebooks;
 
+    assert(n_entries <= sizeof books->entries / sizeof *books->entries);
     *books = (struct sp_microscale_books){.code_bits = type->code_bits};
     while (books->n_ratios < 7 && ratios[type->code_bits][books->n_ratios] > 0) {
         books->ratios[books->n_ratios] = ratios[type->code_bits][books->n_ratios];
