@@ -20,6 +20,7 @@ static const char *const section_names[SP_N_SECTIONS] = {
     [SP_SECTION_POOLING] = "pooling",
     [SP_SECTION_RECEIPTS] = "receipts",
     [SP_SECTION_SMOOTHING] = "smoothing",
+    [SP_SECTION_CACHES] = "caches",
 };
 
 const char *sp_section_name(enum sp_section section)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 4 };
+enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 5 };
 
 /* The minor version that introduced a type, or (sp_pack_section_minor) a kind of section. A file
  * has the highest minor version of its tensors' types and its sections, so that a file without new
@@ -36,7 +36,8 @@ enum sp_section {
     SP_SECTION_POOLING = 11,         /* TARGET: JSON; how embeddings are made (pooling.h) */
     SP_SECTION_RECEIPTS = 12,        /* FILE: JSON; why its types (receipts.h) */
     SP_SECTION_SMOOTHING = 13,       /* TARGET: JSON; how its matrices were scaled (smoothing.h) */
-    SP_N_SECTIONS = 14,
+    SP_SECTION_CACHES = 14, /* TARGET: JSON; what types of its caches cost (cache_divergence.h) */
+    SP_N_SECTIONS = 15,
 };
 
 static inline unsigned sp_pack_section_minor(enum sp_section section)
@@ -46,6 +47,8 @@ static inline unsigned sp_pack_section_minor(enum sp_section section)
         return 2;
     case SP_SECTION_SMOOTHING:
         return 3;
+    case SP_SECTION_CACHES:
+        return 5;
     default:
         return 0;
     }

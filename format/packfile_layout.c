@@ -243,7 +243,7 @@ uint64_t sp_pack_section_limit(enum sp_section kind)
         [SP_SECTION_TEMPLATE] = 1 << 20,    [SP_SECTION_TOKENIZER_MAP] = 1 << 30,
         [SP_SECTION_CALIBRATION] = 8 << 20, [SP_SECTION_ADAPTERS] = 8 << 20,
         [SP_SECTION_POOLING] = 1 << 20,     [SP_SECTION_RECEIPTS] = 1 << 20,
-        [SP_SECTION_SMOOTHING] = 8 << 20,
+        [SP_SECTION_SMOOTHING] = 8 << 20,   [SP_SECTION_CACHES] = 1 << 20,
     };
 
     return limits[kind];
@@ -265,7 +265,8 @@ bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)
     if (kind == SP_SECTION_MODELFILE || kind == SP_SECTION_PAIRING ||
         kind == SP_SECTION_CALIBRATION || kind == SP_SECTION_RECEIPTS)
         return part == SP_PART_FILE;
-    if (kind == SP_SECTION_ADAPTERS || kind == SP_SECTION_POOLING || kind == SP_SECTION_SMOOTHING)
+    if (kind == SP_SECTION_ADAPTERS || kind == SP_SECTION_POOLING || kind == SP_SECTION_SMOOTHING ||
+        kind == SP_SECTION_CACHES)
         return part == SP_PART_TARGET;
     return part == SP_PART_TARGET || part == SP_PART_DRAFT;
 }

@@ -36,6 +36,7 @@ enum sp_topic {
     SP_TOPIC_NO_DRAFT,     /* a type for a draft that is not there */
     SP_TOPIC_ROUNDED,      /* weights that would be rounded twice */
     SP_TOPIC_RULE,         /* a rule that matches no tensor */
+    SP_TOPIC_CACHE_TYPES,  /* a file that does not state what types of KV caches cost */
     SP_TOPIC_NO_MODEL,     /* a name that neither a file nor a model has */
     SP_N_TOPICS,
 };

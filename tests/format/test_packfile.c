@@ -179,7 +179,7 @@ struct inconsistency {
 
 static const struct inconsistency inconsistencies[] = {
     {0, 1, 0x88, SP_E_INPUT, "not a packed file"},
-    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.4"},
+    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.5"},
     {8, 2, 0, SP_E_INPUT, "format version 0.0 does not exist"},
     {12, 4, 64, SP_E_INPUT, "reserved bytes of the header"},
     {16, 8, 12812, SP_E_INPUT, "12811 bytes, but the header says 12812"},
@@ -215,7 +215,7 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 48, 8, UINT64_MAX, SP_E_INPUT, "but its type and shape need 128"},
     {MINIMAL_DIRECTORY + 64 + 40, 8, 4096, SP_E_INPUT, "b.norm: offset 4096, expected 4224"},
     {MINIMAL_DIRECTORY + 128 + 40, 8, 4288, SP_E_INPUT, "offset 4288, expected 8192"},
-    {MINIMAL_DIRECTORY + 192, 2, 14, SP_E_UNSUPPORTED, "section kind 14 is not known"},
+    {MINIMAL_DIRECTORY + 192, 2, 15, SP_E_UNSUPPORTED, "section kind 15 is not known"},
     {MINIMAL_DIRECTORY + 192, 2, 13, SP_E_INPUT, "a smoothing section cannot belong to part 0"},
     {MINIMAL_DIRECTORY + 192, 2, 12, SP_E_INPUT,
      "section receipts in a file of format version 1.0"},
@@ -607,7 +607,7 @@ TEST(test_minor_version)
         bytes[directory + 3] = SP_N_PACKED_DTYPES;
         correct_digests(bytes, directory, size);
         assert_fails(verify(bytes, size, why), SP_E_UNSUPPORTED,
-                     "format version 1.5 is newer than 1.4: ");
+                     "format version 1.6 is newer than 1.5: ");
         assert_fails(verify(bytes, size, why), SP_E_UNSUPPORTED, "type number 42 is not known");
     }
 }
