@@ -204,6 +204,20 @@ static void note_draft_len(const struct sp_loaded_model *m)
             (long long)draft_len, m->info.max_draft_len);
 }
 
+/* Says which types --kv-type auto has chosen. */
+static void note_caches(const struct sp_loaded_model *m)
+{
+    const char *separator = "KV caches: ";
+
+    if (!m->style.verbose || sp_backend_cache_type(&m->backend) != SP_CACHE_AUTO) return;
+    for (size_t i = 0; i < SP_CACHE_AUTO; i++) {
+        if (m->info.n_auto_caches[i] == 0) continue;
+        fprintf(stderr, "%s%u %s", separator, m->info.n_auto_caches[i], sp_backend_kv_types[i]);
+        separator = ", ";
+    }
+    fprintf(stderr, "; KL divergence %.4f by the calibration\n", m->info.auto_divergence);
+}
+
 /* Reads "2/8"; NULL: all lines, which is part 0. */
 static enum sp_status read_part(size_t *part, size_t *n_parts, const char *text, struct sp_err *err)
 {
@@ -456,6 +470,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (!session && m.conversation.template == NULL) m.style.wrap = false;
     if (o->verbose && !m.style.json) sp_settings_print(stderr, &settings);
     note_draft_len(&m);
+    note_caches(&m);
     sp_signals_catch();
     st = session    ? sp_repl_run(&m, &repl_opener, err)
          : o->batch ? run_batch(&m, o, err)

@@ -195,6 +195,10 @@ struct sp_package_info {
     size_t max_embedding_tokens; /* longest text to embed, its special tokens included */
     unsigned n_ranks;            /* processes that compute together, this one included */
     unsigned n_ranks_here;       /* those on this machine */
+    /* With SP_CACHE_AUTO, how many layers have a cache of each type (enum sp_cache_type), and the
+     * sum of the KL divergences that the file states for these types; all 0: it states none. */
+    unsigned n_auto_caches[5];
+    double auto_divergence;
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 /* [any thread] */
@@ -238,9 +242,19 @@ SP_API void sp_prompt_cache_close(struct sp_prompt_cache *cache);
 
 /* ---- sessions ---- */
 
-/* Type of the numbers in a KV cache. SP_CACHE_Q8_Q4: keys of 8 bits, values of 4. */
-enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8, SP_CACHE_Q8_Q4, SP_CACHE_Q4 };
-/* Their names, in the same order: the initializers of an array. */
+/* Type of the numbers in a KV cache. */
+enum sp_cache_type {
+    SP_CACHE_F16,
+    SP_CACHE_F32,
+    SP_CACHE_Q8,
+    SP_CACHE_Q8_Q4, /* keys of 8 bits, values of 4 */
+    SP_CACHE_Q4,
+    /* A type for each layer, the smallest ones whose KL divergences, as the file states them, are
+     * at most 0.004 nats per token in sum. SP_E_UNSUPPORTED: the file does not state them. The
+     * caches of a draft get q8, or f16 if its heads cannot have that. */
+    SP_CACHE_AUTO,
+};
+/* The names of those before SP_CACHE_AUTO, in the same order: the initializers of an array. */
 #define SP_CACHE_TYPE_NAMES "f16", "f32", "q8", "q8:q4", "q4"
 
 /* What proposes the draft tokens. An n-gram draft proposes the tokens that followed the last few

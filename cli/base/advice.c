@@ -9,6 +9,9 @@ static const char *const advice[SP_N_TOPICS] = {
     [SP_TOPIC_MEMORY_LIMIT] = " (--memory)",
     [SP_TOPIC_POOLING] = "; --pooling last or mean chooses one",
     [SP_TOPIC_RANKING] = "; --pooling rank takes Qwen3-Reranker's prompt",
+    [SP_TOPIC_CACHE_TYPES] =
+        "; spectool create --calibration records it, of a calibration that was "
+        "made with --sensitivity",
     [SP_TOPIC_CALIBRATION] = ": spectool create and quantize read it as --calibration",
     [SP_TOPIC_OUTPUT] = ": --force replaces it, -o FILE writes another file",
     [SP_TOPIC_NO_DRAFT] = "; --draft-model, or a DRAFT line of the Modelfile, names one",

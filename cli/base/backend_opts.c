@@ -12,7 +12,7 @@ const char *const sp_backend_kernels[] = {"auto", "neon", "neon-i8mm", "scalar",
 #else
 const char *const sp_backend_kernels[] = {"auto", "scalar", NULL};
 #endif
-const char *const sp_backend_kv_types[] = {SP_CACHE_TYPE_NAMES, NULL};
+const char *const sp_backend_kv_types[] = {SP_CACHE_TYPE_NAMES, "auto", NULL};
 const char *const sp_backend_draft_by[] = {"model", "lookup", "both", NULL};
 
 void sp_backend_note_no_effect(const struct sp_args *args, const char *why,

@@ -3,13 +3,13 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
+#include "runtime/model/cache_types.h"
 #include "runtime/model/key_index.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/sublayers.h"
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,29 +42,14 @@ static struct sp_kv *borrowed_keys(const struct sp_decoder *d, const struct sp_l
     return from->keys[layer];
 }
 
-/* The type of the cache of layer i. Keys with a large bias (some layers of Qwen2 have 100 and more)
- * lose what the tokens add to it if they become codes: one such layer makes nine tenths of the
- * divergence that q8 causes in Qwen2.5 0.5B. These layers keep f16. */
-static enum sp_cache_type type_of_cache(const struct sp_decoder *d, unsigned i)
-{
-    const struct sp_layer_config *l = &d->model->config.layers[i];
-    const float *bias = d->model->layers[i].k_bias;
-    enum sp_cache_type type = d->options.cache_type;
-    const float largest = 64;
-
-    if (type == SP_CACHE_F16 || type == SP_CACHE_F32 || d->model->config.index.top_k) return type;
-    for (size_t k = 0; bias && k < (size_t)l->n_kv_heads * l->head_dim; k++)
-        if (fabsf(bias[k]) > largest) return SP_CACHE_F16;
-    return type;
-}
-
 /* Opens the cache of the keys that layer i makes. */
-static enum sp_status open_own_keys(struct sp_decoder *d, unsigned i, struct sp_err *err)
+static enum sp_status open_own_keys(struct sp_kv *kv, const struct sp_decoder *d, unsigned i,
+                                    enum sp_cache_type type, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
     const struct sp_layer_config *l = &config->layers[i];
     const struct sp_kv_options options = {
-        .type = type_of_cache(d, i),
+        .type = sp_cache_types_of(d->model, i, type),
         .shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)},
         .n_query_heads = l->n_heads,
         .n_inputs = config->n_hidden * (l->reads_pair ? 2 : 1),
@@ -78,7 +63,7 @@ static enum sp_status open_own_keys(struct sp_decoder *d, unsigned i, struct sp_
                  (config->index.top_k == 0 || config->latent.kv_rank) &&
                  config->n_residual_taps == 0 && config->rel_dim == 0;
 
-    return sp_kv_open(&d->caches[i], plain ? d->backend->remote : NULL, &options, err);
+    return sp_kv_open(kv, plain ? d->backend->remote : NULL, &options, err);
 }
 
 static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
@@ -99,7 +84,9 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
         const struct sp_layer_config *l = &config->layers[i];
         if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
         d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
-        if (l->kv_source == (int)i && (st = open_own_keys(d, i, err))) return st;
+        if (l->kv_source == (int)i &&
+            (st = open_own_keys(&d->caches[i], d, i, d->options.cache_type, err)))
+            return st;
         if (config->compressed.q_rank && (st = sp_compressed_attention_open_caches(d, i, err)))
             return st;
         if (config->index.top_k == 0 || l->shares_index || l->unindexed) continue;
@@ -217,6 +204,7 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     d->model = model;
     d->backend = backend;
     d->options = *options;
+    if ((st = sp_cache_types_resolve(&d->options.cache_type, model, err))) goto done;
     if ((st = open_workspace(d, err))) goto done;
     open_frequencies(d);
     if ((st = open_caches(d, err))) goto done;
@@ -246,6 +234,22 @@ void sp_decoder_close(struct sp_decoder *d)
 
 /* ---- caches ---- */
 
+enum sp_status sp_decoder_set_cache_type(struct sp_decoder *d, unsigned layer,
+                                         enum sp_cache_type type, struct sp_err *err)
+{
+    struct sp_kv kv;
+    enum sp_status st = open_own_keys(&kv, d, layer, type, err);
+
+    if (st) return st;
+    if ((st = sp_kv_grow(&kv, d->n_ready, err))) {
+        sp_kv_release(&kv);
+        return st;
+    }
+    sp_kv_release(&d->caches[layer]);
+    d->caches[layer] = kv;
+    return SP_OK;
+}
+
 void sp_decoder_set_lora(struct sp_decoder *d, const struct sp_lora *lora, float scale)
 {
     assert(lora == NULL || sp_lora_products_of(lora)->rank <= sp_decoder_max_lora_rank(d));
@@ -273,10 +277,10 @@ enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *d)
 
 uint64_t sp_decoder_cache_digest(const struct sp_decoder *d)
 {
-    uint64_t parts[3] = {d->options.cache_type};
+    uint64_t parts[3] = {0};
 
     for (unsigned i = 0; i < d->n_caches; i++)
-        if (d->caches[i].keys && d->caches[i].type != d->options.cache_type) parts[0] += 256;
+        parts[0] = (parts[0] ^ (uint64_t)d->caches[i].type) * 0x100000001b3; /* as FNV-1a */
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
         size_t half = d->model->config.ropes[i].n_rot / 2;
         parts[1 + i] = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);

@@ -91,6 +91,10 @@ SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const stru
 void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */
 
 enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *decoder);
+/* Gives layer `layer`, which has a cache of its own, an empty one of another type, at a decoder
+ * that has no budget. */
+SP_MUST_CHECK enum sp_status sp_decoder_set_cache_type(struct sp_decoder *decoder, unsigned layer,
+                                                       enum sp_cache_type type, struct sp_err *err);
 
 /* Sets the adapter of the passes that follow, whose first begins at position 0; NULL: none. Its
  * rank is at most sp_decoder_max_lora_rank. Borrowed until another one is set, or close. */

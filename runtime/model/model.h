@@ -7,6 +7,7 @@
 #include "format/config/config.h"
 #include "format/packfile.h"
 #include "runtime/backend/lora_rows.h"
+#include "runtime/spectool.h"
 
 /* Weights of the gate of a norm: [rank, H], [H, rank]. */
 struct sp_norm_gate_weights {
@@ -321,6 +322,8 @@ struct sp_model {
     struct sp_bound_matrix *matrices;      /* [n_matrices] all matrices; owned */
     size_t n_matrices, cap_matrices;
     struct sp_lora_products adapters; /* of blocks, which every row of a pass has */
+    enum sp_cache_type *cache_types;  /* [n_layers] with SP_CACHE_AUTO; NULL: there is no choice */
+    double cache_divergence;          /* of these, as the file states it (cache_types.h) */
     size_t max_lora_rank;   /* the largest rank of its adapters (runtime/model/lora.c); 0: none */
     struct sp_arena memory; /* of the layers and all widened vectors */
 };

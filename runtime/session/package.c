@@ -7,6 +7,7 @@
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "runtime/backend/reference.h"
+#include "runtime/model/cache_types.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/remote/ranks.h"
 #include "runtime/spectool_measure.h"
@@ -290,6 +291,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         .max_embedding_tokens = sp_package_max_embedding_tokens(package),
         .n_ranks = package->ranks ? package->ranks->transport->n_ranks : 1,
         .n_ranks_here = package->ranks ? package->ranks->transport->n_here : 1,
+        .auto_divergence = package->target->cache_divergence,
     };
 
     if (draft) {
@@ -297,6 +299,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         all.max_draft_len = sp_drafter_max_draft_len(draft);
         all.block_size = draft->config.draft.block_size;
     }
+    sp_cache_types_count(all.n_auto_caches, package->target);
     memcpy(all.eos, package->eos, sizeof all.eos);
     sp_copy_out(info, &all);
 }

@@ -119,6 +119,46 @@ TEST(large_biases_keep_f16)
     free(bias);
 }
 
+/* The types of SP_CACHE_AUTO by layer. Growing, and a decoder whose layers got these types one by
+ * one, give the same bits; the first layer stores what it does if all have its type. */
+TEST(chosen_by_layer)
+{
+    enum sp_cache_type types[] = {SP_CACHE_Q4, SP_CACHE_F16,   SP_CACHE_Q8_Q4,
+                                  SP_CACHE_Q8, SP_CACHE_Q8_Q4, SP_CACHE_Q8};
+    enum { LAYERS = sizeof types / sizeof *types };
+    struct generate_fixture g = generate_open(
+        packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1, NULL);
+    struct sp_model *model = (struct sp_model *)g.package->target;
+    struct sp_cache_budget budget = {.limit = (size_t)1 << 30};
+    uint32_t ids[N];
+    uint64_t digest;
+
+    assert_int_equal(model->config.n_layers, LAYERS);
+    assert_null(open_decoder(g.package, SP_CACHE_AUTO, NULL)); /* nothing is stated */
+    model->cache_types = types;
+    generate_ids(ids, N, 5, model->config.n_vocab);
+    struct sp_decoder *grown = open_decoder(g.package, SP_CACHE_AUTO, &budget);
+    struct sp_decoder *set = open_decoder(g.package, SP_CACHE_F16, NULL);
+    struct sp_decoder *all = open_decoder(g.package, SP_CACHE_Q4, NULL);
+    for (unsigned i = 0; i < LAYERS; i++)
+        assert_ok(sp_decoder_set_cache_type(set, i, types[i], NULL));
+    read_both(g.package, set, grown, ids, 0, N);
+    sp_decoder_run(all, ids, ROWS, 0, ROWS);
+    assert_true(kv_digest(&all->caches[0], 0, ROWS) == kv_digest(&grown->caches[0], 0, ROWS));
+    assert_true(kv_digest(&all->caches[2], 0, ROWS) != kv_digest(&grown->caches[2], 0, ROWS));
+    digest = sp_decoder_cache_digest(grown);
+    assert_true(digest == sp_decoder_cache_digest(set) && digest != sp_decoder_cache_digest(all));
+    sp_decoder_close(grown);
+    types[4] = SP_CACHE_Q8;
+    types[5] = SP_CACHE_Q8_Q4;
+    grown = open_decoder(g.package, SP_CACHE_AUTO, NULL);
+    assert_true(digest != sp_decoder_cache_digest(grown));
+    sp_decoder_close(grown);
+    sp_decoder_close(set);
+    sp_decoder_close(all);
+    model->cache_types = NULL;
+}
+
 /* The resident memory of this process in bytes. */
 static size_t resident(void)
 {
