@@ -174,7 +174,7 @@ struct sp_evaluation_request {
     size_t stride;   /* 0: half of what a window holds of the text */
     size_t max_windows;           /* 0: all */
     struct sp_package *reference; /* the model to compare with; NULL: none */
-    enum sp_cache_type cache;
+    enum sp_cache_type cache;     /* of the package; the reference has f32 */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
     void (*block)(void *context, const struct sp_evaluation_block *block); /* in order; or NULL */

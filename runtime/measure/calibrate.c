@@ -168,6 +168,7 @@ struct calibration {
     size_t n_read;                         /* of n_done, read by the target */
     struct sp_smoothing smoothing;         /* owned */
     struct sp_sensitivities sensitivities; /* owned */
+    struct sp_cache_divergences caches;    /* owned */
 };
 
 static size_t lead_of(const struct calibration *c, const struct sp_calibration_text *text)
@@ -393,6 +394,10 @@ static void print_record(struct sp_json_out *record, const struct calibration *c
         print_check(record, c);
         sp_sensitivities_print(record, &c->sensitivities);
     }
+    if (c->caches.n) {
+        sp_json_out_raw(record, ",\"caches\":");
+        sp_cache_divergences_print(record, &c->caches);
+    }
     sp_json_out_raw(record, "}");
 }
 
@@ -454,7 +459,8 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
                                 err)))
         goto done;
     if ((st = sp_input_stats_solve(c.stats, &package->backend, err))) goto done;
-    if (q.sensitivity && (st = sp_measure_sensitivity(&c.sensitivities, package, c.stats, &q, err)))
+    if (q.sensitivity &&
+        (st = sp_measure_sensitivity(&c.sensitivities, &c.caches, package, c.stats, &q, err)))
         goto done;
     if ((st = write_file(&c, &all, err))) goto done;
     if (q.sensitivity && (st = remove_measured(&q, err))) goto done;
@@ -464,6 +470,7 @@ done:
     sp_input_stats_close(c.stats);
     sp_smoothing_release(&c.smoothing);
     sp_sensitivities_release(&c.sensitivities);
+    sp_cache_divergences_release(&c.caches);
     free(c.texts);
     free(c.text_ids);
     free(c.ids);

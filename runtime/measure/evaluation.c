@@ -340,6 +340,7 @@ static enum sp_status open_readers(struct evaluation *e)
 
     for (size_t k = 0; k < e->n_readers && !st; k++) {
         struct sp_package *p = e->readers[k].package;
+        if (k > 0) options.cache_type = SP_CACHE_F32;
         st = sp_decoder_open(&e->readers[k].decoder, p->target, &p->backend, &options, e->err);
     }
     return st ? st : sp_new(&e->ids, e->n_window, sizeof *e->ids, e->err);

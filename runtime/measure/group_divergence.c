@@ -456,3 +456,20 @@ enum sp_status sp_group_divergence_measure(struct sp_group_divergence *d, double
     free(rounded);
     return st;
 }
+
+enum sp_status sp_group_divergence_measure_cache(struct sp_group_divergence *d, double *nats,
+                                                 unsigned layer, enum sp_cache_type type,
+                                                 struct sp_err *err)
+{
+    double sum = 0;
+    enum sp_status st = SP_OK;
+
+    advance(d, 1 + layer);
+    for (size_t k = 0; k < d->n_windows && !st; k++)
+        st = sp_decoder_set_cache_type(d->windows[k].decoder, layer, type, err);
+    if (!st) st = run_changed(d, &sum, 1 + layer, err);
+    for (size_t k = 0; k < d->n_windows && !st; k++)
+        st = sp_decoder_set_cache_type(d->windows[k].decoder, layer, SP_CACHE_F32, err);
+    if (!st) *nats = sum / (double)d->n_scored;
+    return st;
+}

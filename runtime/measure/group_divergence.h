@@ -8,6 +8,7 @@
 #define SP_RUNTIME_MEASURE_GROUP_DIVERGENCE_H
 
 #include "format/base/pool.h"
+#include "format/weights/cache_divergence.h"
 #include "format/weights/sensitivity.h"
 #include "format/weights/tensor_group.h"
 #include "quantize/codec.h"
@@ -54,11 +55,10 @@ void sp_rounded_matrix_release(struct sp_rounded_matrix *matrix); /* a zeroed on
  * weights of `stats`, as create rounds them with this calibration. What is measured is kept in a
  * file beside the output, and the same request continues from there; the caller removes that file
  * when it has written the output. SP_E_CANCELLED: the callback stopped. */
-SP_MUST_CHECK enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out,
-                                                    struct sp_package *package,
-                                                    const struct sp_input_stats *stats,
-                                                    const struct sp_calibration_request *request,
-                                                    struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_cache_divergences *caches,
+                       struct sp_package *package, const struct sp_input_stats *stats,
+                       const struct sp_calibration_request *request, struct sp_err *err);
 
 /* *path = the file beside the output, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_measure_sensitivity_path(char **path,
@@ -108,5 +108,12 @@ const struct sp_matrix_group *sp_group_divergence_groups(const struct sp_group_d
 SP_MUST_CHECK enum sp_status sp_group_divergence_measure(struct sp_group_divergence *d,
                                                          double *nats, size_t first, size_t n,
                                                          enum sp_dtype dtype, struct sp_err *err);
+
+/* The same if the cache of layer `layer`, which may vary (runtime/model/cache_types.h), has another
+ * type than f32. */
+SP_MUST_CHECK enum sp_status sp_group_divergence_measure_cache(struct sp_group_divergence *d,
+                                                               double *nats, unsigned layer,
+                                                               enum sp_cache_type type,
+                                                               struct sp_err *err);
 
 #endif

@@ -5,13 +5,14 @@
 #include "format/json/json_write.h"
 #include "quantize/policy.h"
 #include "runtime/measure/group_divergence.h"
+#include "runtime/model/cache_types.h"
 #include "runtime/spectool_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Increases when the same request would measure other numbers. */
-enum { METHOD = 3 };
+enum { METHOD = 4 };
 
 enum { MAX_FILE = 16 << 20 };
 
@@ -25,7 +26,8 @@ struct measuring {
     char of[17];                   /* digest of the model and the texts */
     struct sp_sensitivities made;  /* owned */
     struct sp_sensitivities known; /* of the file; owned */
-    size_t n_done, n_total;        /* layers run */
+    struct sp_cache_divergences made_caches, known_caches; /* likewise; of the first layers */
+    size_t n_done, n_total;                                /* layers run */
 };
 
 /* ---- the file beside the output ---- */
@@ -84,6 +86,8 @@ static enum sp_status read_known(struct measuring *m, struct sp_err *err)
         st = sp_fail(err, SP_E_INPUT, "it has no measured_with");
     else if (strcmp(of, m->of) == 0)
         st = sp_sensitivities_read(&m->known, json, err);
+    if (!st && m->known.n)
+        st = sp_cache_divergences_read(&m->known_caches, sp_json_get(json, "caches"), err);
 done:
     if (st) {
         sp_context(err, "%s: it does not hold sensitivities of an interrupted calibration",
@@ -101,6 +105,8 @@ static enum sp_status write_known(const struct measuring *m, struct sp_err *err)
 
     sp_json_out_print(&out, "{\"measured_with\":\"%s\",", m->of);
     sp_sensitivities_print(&out, &m->made);
+    sp_json_out_raw(&out, ",\"caches\":");
+    sp_cache_divergences_print(&out, &m->made_caches);
     sp_json_out_raw(&out, "}\n");
     if (!(st = sp_json_out_check(&out, err)))
         st = sp_atomic_file_write_file(m->path, true, out.text.at, out.text.len, err);
@@ -189,11 +195,14 @@ static enum sp_status take_known(struct measuring *m, size_t first, size_t n, bo
     return st;
 }
 
-static enum sp_status measure_all(struct measuring *m, struct sp_err *err)
+static enum sp_status measure_all(struct measuring *m, const struct sp_model *model,
+                                  struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     bool taken;
 
+    for (unsigned i = (unsigned)m->known_caches.n; i < m->n_layers; i++)
+        if (sp_cache_types_vary(model, i)) m->n_total += SP_N_LAYER_CACHES * cost(m, 1 + i);
     for (size_t i = 0, n; i < m->n_groups; i += n) {
         n = count_depth(m, i);
         m->n_total += (n + 1) * cost(m, m->groups[i].depth);
@@ -209,10 +218,47 @@ static enum sp_status measure_all(struct measuring *m, struct sp_err *err)
     return st;
 }
 
-enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_package *package,
-                                      const struct sp_input_stats *stats,
-                                      const struct sp_calibration_request *request,
-                                      struct sp_err *err)
+static enum sp_status measure_cache(struct measuring *m, const struct sp_model *model,
+                                    unsigned layer, struct sp_err *err)
+{
+    struct sp_cache_divergence made;
+    enum sp_status st = SP_OK;
+
+    for (int t = 0; t < SP_N_LAYER_CACHES && !st; t++) {
+        made.nats[t] = -1;
+        if (!sp_cache_types_vary(model, layer)) continue;
+        st = sp_group_divergence_measure_cache(m->divergence, &made.nats[t], layer,
+                                               sp_cache_types_chosen[t], err);
+        if (!st) st = report(m, 1 + layer, err);
+    }
+    if (!st) st = sp_cache_divergences_add(&m->made_caches, made, err);
+    return st ? st : write_known(m, err);
+}
+
+static enum sp_status measure_caches(struct measuring *m, struct sp_package *package,
+                                     struct sp_err *err)
+{
+    const struct sp_calibration_request *q = m->request;
+    const struct sp_model *model = package->target;
+    enum sp_status st;
+    unsigned first = 0;
+
+    while (first < m->n_layers && !sp_cache_types_vary(model, first))
+        first++;
+    if (first == m->n_layers) return SP_OK;
+    st = sp_group_divergence_open(&m->divergence, package, NULL, q->texts, q->n_texts, err);
+    for (unsigned i = 0; i < m->n_layers && !st; i++)
+        if (i < m->known_caches.n)
+            st = sp_cache_divergences_add(&m->made_caches, m->known_caches.layers[i], err);
+        else
+            st = measure_cache(m, model, i, err);
+    return st;
+}
+
+enum sp_status
+sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_cache_divergences *caches,
+                       struct sp_package *package, const struct sp_input_stats *stats,
+                       const struct sp_calibration_request *request, struct sp_err *err)
 {
     struct measuring m = {.request = request, .n_layers = package->target->config.n_layers};
     enum sp_status st;
@@ -223,13 +269,20 @@ enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_pa
                                        request->n_texts, err)))
         goto done;
     m.groups = sp_group_divergence_groups(m.divergence, &m.n_groups);
-    if ((st = measure_all(&m, err))) goto done;
+    if ((st = measure_all(&m, package->target, err))) goto done;
+    sp_group_divergence_close(m.divergence);
+    m.divergence = NULL;
+    if ((st = measure_caches(&m, package, err))) goto done;
     *out = m.made;
+    *caches = m.made_caches;
+    m.made_caches = (struct sp_cache_divergences){0};
     m.made = (struct sp_sensitivities){0};
 done:
     sp_group_divergence_close(m.divergence);
     sp_sensitivities_release(&m.made);
     sp_sensitivities_release(&m.known);
+    sp_cache_divergences_release(&m.made_caches);
+    sp_cache_divergences_release(&m.known_caches);
     free(m.path);
     return st;
 }

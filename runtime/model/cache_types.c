@@ -104,8 +104,8 @@ static enum sp_status choose(struct sp_model *m, const struct sp_cache_divergenc
 
     if ((st = sp_new(&sizes, all->n, sizeof *sizes, err))) goto done;
     if ((st = sp_new(&types, all->n, sizeof *types, err))) goto done;
-    if ((st = sp_arena_new(&m->memory, &m->cache_types, all->n, sizeof *m->cache_types, err)))
-        goto done;
+    m->cache_types = sp_arena_new(&m->memory, all->n, sizeof *m->cache_types);
+    if ((st = sp_arena_check(&m->memory, err))) goto done;
     for (unsigned i = 0; i < all->n; i++)
         for (int t = 0; t < SP_N_LAYER_CACHES && sp_cache_types_vary(m, i); t++)
             sizes[i][t] = token_size(&m->config, &m->config.layers[i], sp_cache_types_chosen[t]);

@@ -432,7 +432,7 @@ TEST(self_comparison_loses_nothing)
 {
     struct sp_package *package = open_pair(SP_Q8);
     struct sp_evaluation_request request = {
-        .size = sizeof request, .reference = package, .n_window = 50};
+        .size = sizeof request, .reference = package, .n_window = 50, .cache = SP_CACHE_F32};
 
     request.ids = story_ids(package, &request.n);
     struct sp_evaluation e = evaluate(package, &request);

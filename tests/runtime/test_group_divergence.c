@@ -93,6 +93,37 @@ TEST(test_transformers)
     }
 }
 
+static double measure_cache(struct sp_group_divergence *d, unsigned layer, enum sp_cache_type type)
+{
+    double nats = -1;
+
+    assert_ok(sp_group_divergence_measure_cache(d, &nats, layer, type, why));
+    return nats;
+}
+
+/* The divergences of narrow caches, and that f16 costs nothing. */
+TEST(test_caches)
+{
+    enum { LAYER, TYPE, NATS, PER_LINE };
+    struct sp_package *package = open_model("target", SP_DTYPE_NONE, NULL, 2);
+    struct sp_group_divergence *d;
+    size_t n;
+    uint64_t *lines = vector_file_read("cache_divergence.txt", PER_LINE, &n);
+
+    fill_ids(1500);
+    d = open_divergence(package);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *line = lines + i * PER_LINE;
+        double nats = measure_cache(d, (unsigned)line[LAYER], (enum sp_cache_type)line[TYPE]);
+        double expected;
+        memcpy(&expected, &line[NATS], sizeof expected);
+        print_message("layer %u, type %u: %.7f, expected %.7f\n", (unsigned)line[LAYER],
+                      (unsigned)line[TYPE], nats, expected);
+        assert_true(fabs(nats - expected) < 0.03 * expected + 2e-6);
+    }
+    assert_true(measure_cache(d, 5, SP_CACHE_F16) < 2e-6);
+}
+
 /* The same numbers for any threads and kernels; and the model is as before afterwards. */
 TEST(test_threads_and_kernels)
 {
@@ -294,7 +325,9 @@ TEST(test_continuing)
     assert_true(golden_exists(beside));
     interrupt_after = 17; /* the embedding and two layers are not measured again */
     assert_fails(calibrate(package, parts, &made), SP_E_CANCELLED, "");
-    interrupt_after = 8;
+    interrupt_after = 8 + 10; /* in the caches of the third layer */
+    assert_fails(calibrate(package, parts, &made), SP_E_CANCELLED, "");
+    interrupt_after = 4 * 4; /* those of the first two are not measured again */
     assert_ok(calibrate(package, parts, &made));
     assert_int_equal(n_reported, 0);
     assert_same_file(whole, parts);
