@@ -8,6 +8,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"
+#include "format/weights/cache_divergence.h"
 #include "format/weights/sensitivity.h"
 #include "format/weights/smoothing.h"
 
@@ -23,6 +24,7 @@ struct sp_calibration_facts {
     size_t n_matrices; /* whose inputs were observed */
     size_t n_smoothed; /* norms */
     size_t n_groups;   /* whose sensitivities were measured */
+    size_t n_caches;   /* layers with caches whose types were measured */
 };
 
 /* A tensor has the sums of one input, and the names of the matrices that read it, with commas. */
@@ -41,15 +43,20 @@ static enum sp_status read_record(struct sp_calibration_facts *f, const struct s
 {
     struct sp_sensitivities sensitivities = {0};
     struct sp_smoothing smoothing = {0};
+    struct sp_cache_divergences caches = {0};
     enum sp_status st;
 
     if (!(st = sp_json_get_i64(record, "tokens", 0, INT64_MAX, &f->n_tokens, err)) &&
         !(st = sp_sensitivities_read(&sensitivities, record, err)))
         st = sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), err);
+    if (!st) st = sp_cache_divergences_read(&caches, sp_json_get(record, "caches"), err);
     f->n_groups = sensitivities.n;
     f->n_smoothed = smoothing.n;
     sp_sensitivities_release(&sensitivities);
+    for (size_t i = 0; i < caches.n; i++)
+        f->n_caches += caches.layers[i].nats[SP_LAYER_F16] >= 0;
     sp_smoothing_release(&smoothing);
+    sp_cache_divergences_release(&caches);
     return st;
 }
 
@@ -81,7 +88,8 @@ static enum sp_status print_calibration(const struct sp_calibration_facts *facts
     } rows[] = {{"texts", "tokens", (size_t)facts->n_tokens},
                 {"statistics", "matrices", facts->n_matrices},
                 {"smoothing", "norms", facts->n_smoothed},
-                {"sensitivities", "groups of matrices", facts->n_groups}};
+                {"sensitivities", "groups of matrices", facts->n_groups},
+                {"caches", "layers", facts->n_caches}};
     struct sp_table table = {.align = "ll", .err = err};
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
@@ -281,9 +289,10 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
     if (!sp_pack_is_outline(pack)) sp_json_out_text(&out, "identity", identity);
     if (is_calibration)
         sp_json_out_put(&out,
-                        "calibration:{tokens:%zu, matrices:%zu, smoothed_norms:%zu, groups:%zu}",
+                        "calibration:{tokens:%zu, matrices:%zu, smoothed_norms:%zu, groups:%zu, "
+                        "caches:%zu}",
                         (size_t)calibration.n_tokens, calibration.n_matrices,
-                        calibration.n_smoothed, calibration.n_groups);
+                        calibration.n_smoothed, calibration.n_groups, calibration.n_caches);
     else
         sp_pack_facts_to_json(&out, &facts);
     if (o->tensors) tensors_to_json(&out, pack);

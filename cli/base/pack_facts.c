@@ -132,6 +132,7 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) st = read_merged(&facts, pack, err);
     if (st == SP_OK) st = count_smoothed(&facts, pack, err);
+    if (st == SP_OK) st = sp_cache_divergences_of_pack(&facts.caches, pack, err);
     if (st == SP_OK) st = sp_receipts_read(&facts.receipts, pack, err);
     if (st == SP_OK) st = read_template(&facts, pack, err);
     if (st) sp_pack_facts_release(&facts);
@@ -146,6 +147,7 @@ void sp_pack_facts_release(struct sp_pack_facts *facts)
     sp_modelfile_release(&facts->records);
     free(facts->merged);
     sp_json_free(facts->receipts);
+    sp_cache_divergences_release(&facts->caches);
     free(facts->reasoning);
     free(facts->tool_calls);
     *facts = (struct sp_pack_facts){0};

@@ -8,6 +8,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/packfile.h"
 #include "format/receipts.h"
+#include "format/weights/cache_divergence.h"
 #include "runtime/spectool.h"
 
 /* Facts of the target or of the draft. */
@@ -23,8 +24,9 @@ struct sp_pack_facts {
     struct sp_modelfile records;    /* the stored Modelfile records; owned */
     struct sp_merge_record *merged; /* adapters that were merged into the target; owned */
     size_t n_merged;
-    size_t n_smoothed;        /* norms of the target */
-    struct sp_json *receipts; /* an array; owned; NULL: none */
+    size_t n_smoothed;                  /* norms of the target */
+    struct sp_cache_divergences caches; /* of the target; owned */
+    struct sp_json *receipts;           /* an array; owned; NULL: none */
     /* Language of the template in use, the Modelfile's or else the checkpoint's. UNKNOWN: there is
      * none, or it cannot be used for the reason in template_error. */
     enum sp_template_language template_language;

@@ -136,6 +136,25 @@ static void add_part_rows(struct sp_table *t, const struct sp_part_facts *p, enu
     add_row(t, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
 }
 
+/* What a type adds to the divergence if the caches of all measured layers have it. */
+static double cache_divergence(const struct sp_cache_divergences *caches, enum sp_layer_cache type)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < caches->n; i++)
+        sum += sp_cache_divergence_of(&caches->layers[i], type);
+    return sum;
+}
+
+/* What the types of caches cost, which --kv-type auto chooses by. */
+static void add_cache_rows(struct sp_table *t, const struct sp_cache_divergences *caches)
+{
+    for (int i = SP_LAYER_Q8; caches->n && i < SP_N_LAYER_CACHES; i++) {
+        add_row(t, i == SP_LAYER_Q8 ? "caches" : "", "%s: KL divergence %.4f",
+                sp_layer_cache_names[i], cache_divergence(caches, (enum sp_layer_cache)i));
+    }
+}
+
 /* What was done to the weights before they were rounded. */
 static void add_changed_rows(struct sp_table *t, const struct sp_pack_facts *facts)
 {
@@ -272,6 +291,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const char
         if (!facts->parts[part].present) continue;
         add_part_rows(&rows, &facts->parts[part], part);
         if (part == SP_PART_TARGET) add_changed_rows(&rows, facts);
+        if (part == SP_PART_TARGET) add_cache_rows(&rows, &facts->caches);
         print_rows(part == SP_PART_TARGET ? "Target" : "Draft", &rows);
     }
     add_record_rows(&rows, &facts->records);
@@ -353,6 +373,11 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     pooling_to_json(out, &facts->parts[SP_PART_TARGET].config);
     merged_to_json(out, facts);
     if (facts->n_smoothed) sp_json_out_u64(out, "smoothed_norms", facts->n_smoothed);
+    if (facts->caches.n) sp_json_out_begin(out, "caches", '{');
+    for (int i = SP_LAYER_Q8; facts->caches.n && i < SP_N_LAYER_CACHES; i++)
+        sp_json_out_double(out, sp_layer_cache_names[i],
+                           cache_divergence(&facts->caches, (enum sp_layer_cache)i));
+    if (facts->caches.n) sp_json_out_end(out, '}');
     sp_json_out_begin(out, "records", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {
         const struct sp_modelfile_record *r = facts->records.records + i;

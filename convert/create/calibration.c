@@ -62,6 +62,7 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
     if (!st) st = read_check(f, sp_json_get(record, "check"), err);
     if (!st) st = sp_sensitivities_read(&f->sensitivities, record, err);
     if (!st) st = sp_smoothing_read(&f->smoothing, sp_json_get(record, "smoothing"), err);
+    if (!st) st = sp_cache_divergences_read(&f->caches, sp_json_get(record, "caches"), err);
     if (st)
         sp_context(err, "%s: section %s", sp_pack_path(pack),
                    sp_section_name(SP_SECTION_CALIBRATION));
@@ -178,6 +179,7 @@ void sp_calibration_release(struct sp_calibration_file *file)
     free(file->entries);
     sp_sensitivities_release(&file->sensitivities);
     sp_smoothing_release(&file->smoothing);
+    sp_cache_divergences_release(&file->caches);
     free(file->check);
     free(file->path);
     sp_importances_release(&file->importances);

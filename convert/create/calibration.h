@@ -8,6 +8,7 @@
 #define SP_CONVERT_CREATE_CALIBRATION_H
 
 #include "convert/create/plan.h"
+#include "format/weights/cache_divergence.h"
 #include "format/weights/sensitivity.h"
 #include "format/weights/smoothing.h"
 
@@ -46,6 +47,7 @@ struct sp_calibration_entry {
 struct sp_calibration_file {
     struct sp_sensitivities sensitivities; /* measured, of the target's groups; n 0: none */
     struct sp_smoothing smoothing;         /* how the target's norms are smoothed; n 0: not */
+    struct sp_cache_divergences caches;    /* what types of its caches cost; n 0: not measured */
     uint32_t *check; /* [n_check] tokens of the texts, on which a choice can be checked; owned */
     size_t n_check;
     struct sp_pack *pack; /* owned; NULL: an importance matrix */

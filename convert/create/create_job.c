@@ -202,7 +202,7 @@ static bool is_unchanged(const struct sp_create_job *job)
     if (!job->in_place || o->draft_choice || o->budget.size || o->budget.bits > 0) return false;
     while (i < job->plan.n_items && job->plan.items[i].bytes)
         i++;
-    return i == job->plan.n_items && job->smoothing.len == 0;
+    return i == job->plan.n_items && job->smoothing.len == 0 && job->calibration.caches.n == 0;
 }
 
 enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_report *report,

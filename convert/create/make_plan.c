@@ -61,6 +61,17 @@ static enum sp_status smooth(struct maker *m, struct sp_err *err)
     return st;
 }
 
+/* The caches that the calibration describes must be those of the target. */
+static enum sp_status check_caches(const struct sp_create_job *job, struct sp_err *err)
+{
+    const size_t n = job->calibration.caches.n;
+
+    if (n == 0 || n == job->target.config.n_layers) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: made for another model: caches of %zu layers, but %s has %u",
+                   job->options->calibration, n, job->target.path, job->target.config.n_layers);
+}
+
 static enum sp_status calibrate_part(struct maker *m, enum sp_part part, struct sp_err *err)
 {
     size_t used, without;
@@ -79,12 +90,12 @@ static enum sp_status calibrate(struct maker *m, struct sp_err *err)
 
     if (path == NULL) return SP_OK;
     if ((st = smooth(m, err)) || (st = each_part(m, calibrate_part, err))) return st;
-    if (m->n_calibrated == 0 && m->job->smoothing.len == 0) {
+    if (m->n_calibrated == 0 && m->job->smoothing.len == 0 && m->job->calibration.caches.n == 0) {
         return sp_fail(
             err, SP_E_USAGE,
-            "%s: has no effect, because no matrix that it has statistics of becomes q2 to q6, and "
-            "no norm is smoothed, which is done for matrices that are stored as floats and "
-            "become q5 to q8",
+            "%s: has no effect, because it does not state what types of KV caches cost, no matrix "
+            "that it has statistics of becomes q2 to q6, and no norm is smoothed, which is done "
+            "for matrices that are stored as floats and become q5 to q8",
             path);
     }
     if (m->n_without == 0) return SP_OK;
@@ -364,6 +375,7 @@ enum sp_status sp_create_job_plan(struct sp_create_job *job, struct sp_err *err)
     if (o->calibration &&
         (st = sp_calibration_open(&job->calibration, o->calibration, &job->target, err)))
         return st;
+    if ((st = check_caches(job, err))) return st;
     if ((st = open_all_choices(&m, err)) || (chooses && (st = choose_types(&m, err))) ||
         (st = each_part(&m, add_part, err)) || (st = calibrate(&m, err)) ||
         (st = each_part(&m, note_double_rounding, err)))

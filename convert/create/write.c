@@ -154,17 +154,17 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_c
     return st;
 }
 
-/* How the target's matrices are smoothed: now, or already in its packed source. */
-static enum sp_status write_smoothing(struct sp_pack_writer *w, const struct sp_create_job *job,
-                                      struct sp_err *err)
+/* Writes a section of the target that a calibration stated, or that its packed source has. */
+static enum sp_status write_stated(struct sp_pack_writer *w, const struct sp_create_job *job,
+                                   enum sp_section kind, const struct sp_strbuf *stated,
+                                   struct sp_err *err)
 {
     const struct sp_source *target = &job->target;
-    const struct sp_text smoothing = {job->smoothing.at, job->smoothing.len};
+    const struct sp_text text = {stated->at, stated->len};
     const struct sp_pack_section *section = NULL;
 
-    if (smoothing.at) return write_text(w, SP_PART_TARGET, SP_SECTION_SMOOTHING, &smoothing, err);
-    if (target->pack)
-        section = sp_pack_find_section(target->pack, target->part, SP_SECTION_SMOOTHING);
+    if (text.at) return write_text(w, SP_PART_TARGET, kind, &text, err);
+    if (target->pack) section = sp_pack_find_section(target->pack, target->part, kind);
     return section ? sp_pack_writer_copy_section(w, SP_PART_TARGET, section, err) : SP_OK;
 }
 
@@ -174,9 +174,14 @@ static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_c
                                      struct sp_err *err)
 {
     enum sp_status st = write_text(w, SP_PART_FILE, SP_SECTION_MODELFILE, &job->records, err);
+    struct sp_json_out caches = {0};
 
+    if (job->calibration.caches.n) sp_cache_divergences_print(&caches, &job->calibration.caches);
+    if (!st) st = sp_json_out_check(&caches, err);
     if (!st) st = write_texts(w, &job->target, SP_PART_TARGET, callbacks, err);
-    if (!st) st = write_smoothing(w, job, err);
+    if (!st) st = write_stated(w, job, SP_SECTION_SMOOTHING, &job->smoothing, err);
+    if (!st) st = write_stated(w, job, SP_SECTION_CACHES, &caches.text, err);
+    sp_strbuf_release(&caches.text);
     if (!st && job->has_draft) st = write_texts(w, &job->draft, SP_PART_DRAFT, callbacks, err);
     return st;
 }

@@ -83,17 +83,29 @@ struct sp_text_window {
     size_t lead;     /* the number of the tokens that are put before them */
 };
 
+/* Windows of `size` tokens, and how many at most (SP_MAX_DIVERGENCE_WINDOWS). */
+struct sp_divergence_sample {
+    size_t size, most;
+};
+
+/* Of groups of matrices, and of caches, whose errors matter more where many keys are attended to.
+ */
+static const struct sp_divergence_sample sp_divergence_of_groups = {128, 4},
+                                         sp_divergence_of_caches = {512, 2};
+
 /* out[0..SP_MAX_DIVERGENCE_WINDOWS-1] = the windows of the texts, in their order; returns their
  * number. The texts have at least one token. Windows overlap only in very short texts. */
 size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_package *package,
+                                   struct sp_divergence_sample sample,
                                    const struct sp_calibration_text *texts, size_t n_texts);
 
-/* Runs windows of the texts, 512 tokens in all or fewer if the texts are short. Matrices are
+/* Runs windows of the texts, fewer or shorter ones if the texts are short. Matrices are
  * rounded with the weights of `stats`, which was solved, and must outlive this one; NULL: all
  * errors weigh equally. No other pass of the target may run until it is closed. */
 SP_MUST_CHECK enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
                                                       struct sp_package *package,
                                                       const struct sp_input_stats *stats,
+                                                      struct sp_divergence_sample sample,
                                                       const struct sp_calibration_text *texts,
                                                       size_t n_texts, struct sp_err *err);
 void sp_group_divergence_close(struct sp_group_divergence *d); /* NULL is fine */

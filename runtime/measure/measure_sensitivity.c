@@ -246,7 +246,8 @@ static enum sp_status measure_caches(struct measuring *m, struct sp_package *pac
     while (first < m->n_layers && !sp_cache_types_vary(model, first))
         first++;
     if (first == m->n_layers) return SP_OK;
-    st = sp_group_divergence_open(&m->divergence, package, NULL, q->texts, q->n_texts, err);
+    st = sp_group_divergence_open(&m->divergence, package, NULL, sp_divergence_of_caches, q->texts,
+                                  q->n_texts, err);
     for (unsigned i = 0; i < m->n_layers && !st; i++)
         if (i < m->known_caches.n)
             st = sp_cache_divergences_add(&m->made_caches, m->known_caches.layers[i], err);
@@ -265,8 +266,8 @@ sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_cache_divergences
 
     if ((st = sp_measure_sensitivity_path(&m.path, request, err)) ||
         (st = set_digest(&m, package, err)) || (st = read_known(&m, err)) ||
-        (st = sp_group_divergence_open(&m.divergence, package, stats, request->texts,
-                                       request->n_texts, err)))
+        (st = sp_group_divergence_open(&m.divergence, package, stats, sp_divergence_of_groups,
+                                       request->texts, request->n_texts, err)))
         goto done;
     m.groups = sp_group_divergence_groups(m.divergence, &m.n_groups);
     if ((st = measure_all(&m, package->target, err))) goto done;

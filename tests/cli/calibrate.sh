@@ -23,7 +23,21 @@ spectool calibrate --sensitivity --force -o sensitive.bin target.bin one.txt two
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration sensitive.bin --dry-run 2>/dev/null |
     sed -n '/^part    group/,/^target  all/p'
 spectool show sensitive.bin
-rm sensitive.bin
+# Types of KV caches, chosen by what the calibration says of them.
+spectool run target.bin --ids 1,2,3 --kv-type auto
+echo "exit $?"
+spectool create -f "$TESTDATA/tiny/Modelfile" --calibration sensitive.bin -o caches.bin 2>/dev/null
+spectool show caches.bin | grep KL
+spectool show caches.bin --metadata | grep caches
+spectool run caches.bin --ids 1,2,3 --num-predict 8 --kv-type auto --verbose 2>&1 | grep '^KV'
+spectool verify --lossless --ids 582,580,258,421 --kv-type auto caches.bin | sed 's/(.*//'
+spectool eval caches.bin --text one.txt --against caches.bin --kv-type auto --places 0
+spectool quantize -q q8 caches.bin q8.bin 2>/dev/null
+spectool show q8.bin | grep -c KL
+echo "FROM $TESTDATA/families/olmo2" >Other
+spectool create -f Other --calibration sensitive.bin -o caches.bin --force
+echo "exit $?"
+rm sensitive.bin caches.bin q8.bin Other
 # Smoothing.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin -o smooth.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --dry-run 2>/dev/null |

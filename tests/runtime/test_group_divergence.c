@@ -49,7 +49,7 @@ static struct sp_group_divergence *open_divergence(struct sp_package *package)
 {
     struct sp_group_divergence *d = NULL;
 
-    assert_ok(sp_group_divergence_open(&d, package, NULL, &text, 1, why));
+    assert_ok(sp_group_divergence_open(&d, package, NULL, sp_divergence_of_groups, &text, 1, why));
     return keep_with(d, close_divergence);
 }
 
