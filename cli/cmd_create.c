@@ -63,26 +63,6 @@ static void note_template(const char *path, const char *command)
     sp_template_close(template);
 }
 
-/* The most likely token changes at one of this many places; of q8 and q4 as measured for models of
- * 135 and 494 million weights, of the others by their KL divergence (BENCHMARKS.md). */
-static const char *places_of(enum sp_dtype type)
-{
-    switch (type) {
-    case SP_Q8:
-        return "28 to 50";
-    case SP_Q6:
-        return "28";
-    case SP_Q5:
-        return "18";
-    case SP_Q4:
-        return "7 to 10";
-    case SP_Q3:
-        return "5";
-    default:
-        return "2";
-    }
-}
-
 /* Prints what the type costs, and how a small model loses less. */
 static void print_cost(enum sp_dtype type, const char *output, uint64_t n_weights,
                        bool is_calibrated)
@@ -98,8 +78,8 @@ static void print_cost(enum sp_dtype type, const char *output, uint64_t n_weight
                        "%s changes the most likely token at about 1 of %s places (KL divergence "
                        "of %s to %s nats) in models of 0.1B to 0.5B parameters, at fewer in "
                        "larger ones; spectool eval %s --against SOURCE --text FILE measures it%s",
-                       sp_dtype_info(type)->name, places_of(type), cost->kl_from, cost->kl_to,
-                       output, advice);
+                       sp_dtype_info(type)->name, cost->places, cost->kl_from, cost->kl_to, output,
+                       advice);
 }
 
 /* True if the operand is a model, false if it is the path of a Modelfile, which need not exist. */

@@ -70,9 +70,12 @@ static const struct sp_dtype_info dtypes[] = {
 };
 
 const struct sp_block_dtype sp_block_dtypes[SP_N_BLOCK_DTYPES] = {
-    {SP_Q8, 0.0054, "0.001", "0.005"}, {SP_Q6, 0.0155, "0.003", "0.012"},
-    {SP_Q5, 0.029, "0.006", "0.02"},   {SP_Q4, 0.060, "0.02", "0.07"},
-    {SP_Q3, 0.12, "0.08", "0.4"},      {SP_Q2, 0.25, "0.4", "2.6"},
+    {SP_Q8, 0.0054, "0.001", "0.005", "28 to 50"},
+    {SP_Q6, 0.0155, "0.003", "0.012", "28"},
+    {SP_Q5, 0.029, "0.006", "0.02", "18"},
+    {SP_Q4, 0.060, "0.02", "0.07", "7 to 10"},
+    {SP_Q3, 0.12, "0.08", "0.4", "5"},
+    {SP_Q2, 0.25, "0.4", "2.6", "2"},
 };
 
 const struct sp_block_dtype *sp_block_dtype_find(enum sp_dtype dtype)

@@ -195,6 +195,9 @@ struct sp_block_dtype {
     /* KL divergence (nats per token) that the type for all weights costs models of 0.1 to 0.5
      * billion weights, on prose and on source code (tests/bench/RESULTS.md). */
     const char *kl_from, *kl_to;
+    /* The most likely token changes at one of this many places there: q8 and q4 as measured with
+     * models of 135 and 494 million weights, the others by their divergence (BENCHMARKS.md). */
+    const char *places;
 };
 
 /* All block types, from most to fewest bits. */
