@@ -205,7 +205,7 @@ enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor
     if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return place_in_layer(m, spec);
     if (strcmp(spec->name, "lm_head.weight") == 0 ||
         (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head))
-        return place_unchanged(m, spec, m->head_name);
+        return place_unchanged(m, spec, m->head_name ? m->head_name : spec->name);
     if (strncmp(spec->name, "lm_head.", strlen("lm_head.")) == 0) {
         (void)find_alias(name, m, "", spec->name);
         return place_unchanged(m, spec, name);

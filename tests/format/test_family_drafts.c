@@ -218,6 +218,10 @@ TEST(eagle3)
 
     match_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST, SP_E_INPUT,
                          "eagle3 draft vocab 5 != target vocab 8 and no d2t");
+    match_assert_refused(EAGLE3(", \"draft_vocab_size\": 8"),
+                         EAGLE3_LAYER("layers.0.") ", fc.weight 4 8, norm.weight 4, "
+                                                   "embed_tokens.weight 8 4",
+                         SP_E_INPUT, "missing tensor \"lm_head.weight\" [8, 4]");
     match_assert_refused(EAGLE3(""),
                          EAGLE3_LAYER("layers.0.") ", norm.weight 4, lm_head.weight 5 4, d2t 5",
                          SP_E_INPUT, "missing tensor \"fc.weight\"");
