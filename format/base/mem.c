@@ -142,7 +142,7 @@ void *sp_arena_keep(struct sp_arena *arena, void *block, size_t n, size_t size)
         return arena->blocks[arena->n++] = block;
     free(block);
     if (arena->lacking[1] == 0) arena->lacking[0] = n;
-    if (arena->lacking[1] == 0) arena->lacking[1] = size;
+    if (arena->lacking[1] == 0) arena->lacking[1] = size ? size : 1;
     return NULL;
 }
 

@@ -90,6 +90,16 @@ TEST(full_arena)
     assert_null(sp_arena_new(&arena, 1, 1));
 }
 
+/* Rows without numbers lack memory like others. */
+TEST(empty_rows_lack_memory)
+{
+    struct sp_arena arena = {0};
+
+    assert_null(sp_arena_keep(&arena, NULL, 3, 0));
+    assert_int_equal(sp_arena_check(&arena, NULL), SP_E_NOMEM);
+    assert_null(sp_arena_new(&arena, 1, 1));
+}
+
 TEST(text_is_copied_with_its_end)
 {
     char *copy = NULL;
