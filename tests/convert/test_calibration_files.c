@@ -125,9 +125,10 @@ TEST(test_malformed_files_are_refused)
     calibration_assert_refused(
         file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4, SP_E_INPUT,
         "q_proj.weight: it contains a number that is not finite or out of its range");
-    calibration_assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS),
-                               SP_Q4, SP_E_USAGE,
-                               "has no effect, because no matrix that it has statistics of");
+    calibration_assert_refused(
+        file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4, SP_E_USAGE,
+        "has no effect, because it does not state what types of KV caches cost, "
+        "no matrix that it has statistics of");
     calibration_assert_refused(
         file, write_calibration(record, name, SP_PART_TARGET, 1, 2 + 16 * (32 + 16)), SP_Q4,
         SP_E_INPUT, "q_proj.weight do not suit the shape in");
