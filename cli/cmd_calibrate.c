@@ -27,9 +27,9 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'o', "output", NULL, "OUT", AT(output), .path = true,
      .shown = "./calibration.bin", .help = "Calibration file to write"},
     {SP_OPT_FLAG, 0, "sensitivity", NULL, NULL, AT(sensitivity),
-     .help =
-         "Also measure how much each group of matrices matters to the output; when interrupted, "
-         "the same command continues the measurement"},
+     .help = "Also measure how much each group of matrices, and the type of each KV cache, matters "
+             "to the "
+             "output; when interrupted, the same command continues the measurement"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
      .help = "Overwrite an existing calibration or packed file (never any other file)"},
     SP_OPT_THREADS(struct options, backend),

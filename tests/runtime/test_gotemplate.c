@@ -1,7 +1,6 @@
 /* Tests Go templates against text/template, with the cases of testdata and those of ../shared if
  * they are available. */
 #include "runtime/template/go/gotemplate.h"
-#include "tests/support/golden.h"
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -57,19 +56,9 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
  * its name. */
 TEST(refusals)
 {
-    struct sp_json *const *line = golden_lines(TESTDATA "/templates/go_refused.jsonl");
     struct sp_err err;
-    size_t n = 0;
 
-    for (; line[n]; n++) {
-        int64_t status = SP_OK;
-        enum sp_status st =
-            message_of(&err, sp_json_get_text(line[n], "template"), 1 << 20, 1 << 20);
-        assert_string_equal(err.text, sp_json_get_text(line[n], "message"));
-        assert_int_not_equal(st, SP_OK);
-        if (sp_json_to_i64(sp_json_get(line[n], "status"), &status)) assert_int_equal(st, status);
-    }
-    assert_int_equal(n, 32);
+    template_refusals_check(TESTDATA "/templates/go_refused.jsonl", message_of, 32);
     assert_int_equal(message_of(&err, "\xff", 1 << 20, 1 << 20), SP_E_INPUT);
     assert_string_equal(err.text, "template:1: not valid UTF-8");
 }

@@ -1,7 +1,6 @@
 /* Tests Jinja templates against Jinja2, with the cases of testdata and those of ../shared if they
  * are available. */
 #include "runtime/template/jinja/jinja.h"
-#include "tests/support/golden.h"
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
@@ -56,19 +55,9 @@ static enum sp_status message_of(struct sp_err *err, const char *text, size_t me
  * its name. */
 TEST(refusals)
 {
-    struct sp_json *const *line = golden_lines(TESTDATA "/templates/jinja_refused.jsonl");
     struct sp_err err;
-    size_t n = 0;
 
-    for (; line[n]; n++) {
-        int64_t status = SP_OK;
-        enum sp_status st =
-            message_of(&err, sp_json_get_text(line[n], "template"), 1 << 20, 1 << 20);
-        assert_string_equal(err.text, sp_json_get_text(line[n], "message"));
-        assert_int_not_equal(st, SP_OK);
-        if (sp_json_to_i64(sp_json_get(line[n], "status"), &status)) assert_int_equal(st, status);
-    }
-    assert_int_equal(n, 94);
+    template_refusals_check(TESTDATA "/templates/jinja_refused.jsonl", message_of, 94);
     assert_int_equal(message_of(&err, "a\xff", 1 << 20, 1 << 20), SP_E_INPUT);
     assert_string_equal(err.text, "template:1: not valid UTF-8");
 }

@@ -113,3 +113,20 @@ void template_cases_check(const struct template_cases *what, size_t at_least)
     if (n == 0 && at_least == 0) skip();
     assert_true(n >= at_least);
 }
+
+void template_refusals_check(const char *path, message_fn *message_of, size_t n)
+{
+    struct sp_json *const *line = golden_lines(path);
+    struct sp_err err;
+    size_t i = 0;
+
+    for (; line[i]; i++) {
+        int64_t status = SP_OK;
+        enum sp_status st =
+            message_of(&err, sp_json_get_text(line[i], "template"), 1 << 20, 1 << 20);
+        assert_string_equal(err.text, sp_json_get_text(line[i], "message"));
+        assert_int_not_equal(st, SP_OK);
+        if (sp_json_to_i64(sp_json_get(line[i], "status"), &status)) assert_int_equal(st, status);
+    }
+    assert_int_equal(i, n);
+}

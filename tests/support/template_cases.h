@@ -27,4 +27,12 @@ struct template_cases {
  * test if the file does not exist and at_least is 0. */
 void template_cases_check(const struct template_cases *what, size_t at_least);
 
+/* Compiles and renders a template with at most `memory` bytes and `work` steps; the message of the
+ * step that failed. */
+typedef enum sp_status message_fn(struct sp_err *err, const char *text, size_t memory,
+                                  uint64_t work);
+/* Compares the message, and the status if it is given, of each of the n lines of a file:
+ * {"template", "message", "status"}. */
+void template_refusals_check(const char *path, message_fn *message_of, size_t n);
+
 #endif
