@@ -318,8 +318,9 @@ static enum sp_status begin(struct sp_batch_server *b, struct sp_batch_line *lin
                             size_t size, struct sp_err *err)
 {
     struct sp_serve_job *job = &line->job;
-    const char *model = NULL;
+    const char *model = NULL; /* any name is taken */
     enum sp_status st = sp_batch_line_parse(line, text, size, err);
+    bool is_request;
 
     line->is_anthropic = sp_json_has(line->json, "params");
     line->is_openai =
@@ -331,8 +332,9 @@ static enum sp_status begin(struct sp_batch_server *b, struct sp_batch_line *lin
                                              .body = line->json},
                                  .arrived_at = sp_seconds()};
     if (st) return st;
-    if ((line->is_openai || line->is_anthropic) && (st = find_request(line, b, err))) return st;
-    if ((st = sp_json_get_string(job->request.body, "model", &model, err)) ||
+    is_request = line->is_openai || line->is_anthropic;
+    if (is_request && (st = find_request(line, b, err))) return st;
+    if ((is_request && (st = sp_json_get_string(job->request.body, "model", &model, err))) ||
         (st = sp_settings_copy(&job->request.settings, b->model.loaded->settings, err)) ||
         (st = job->api->read(&job->request, err)) || (st = sp_serve_job_plan(job, err))) {
         if (job->api->fail) refuse(job, err);

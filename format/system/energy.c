@@ -50,8 +50,8 @@ double sp_energy_joules(struct sp_energy *energy)
         if (last == UINT64_MAX) continue;
         now = read_microjoules(energy->root, i, "energy_uj");
         if (now < last) overflow = read_microjoules(energy->root, i, "max_energy_range_uj");
-        if (now == UINT64_MAX || overflow == UINT64_MAX || now + overflow < last) continue;
-        energy->joules += (double)(now + overflow - last) * 1e-6;
+        if (now == UINT64_MAX || overflow == UINT64_MAX) continue;
+        if (now + overflow >= last) energy->joules += (double)(now + overflow - last) * 1e-6;
         energy->last[i] = now;
     }
     return energy->joules;

@@ -55,6 +55,7 @@ cat >settings <<'END'
 {"custom_id": 5, "prompt": "Why?"}
 {"custom_id": "ids", "prompt": [1, -1]}
 {"custom_id": "empty", "prompt": ""}
+{"custom_id": "model", "prompt": "Why?", "model": 1}
 END
 spectool run packed.bin --batch $options <settings | sed 's/"ids": .*"text"/"text"/; s/, "prompt_tokens".*/}/' >answers
 cat answers

@@ -65,6 +65,20 @@ TEST(overflow)
     assert_joules(&energy, 2);
 }
 
+/* A counter that is below the last reading without a largest number was reset, and counts on. */
+TEST(reset)
+{
+    struct sp_energy energy;
+
+    make_zone("intel-rapl:0", "package-0\n", "5000000\n");
+    sp_energy_start(&energy, scratch_folder());
+    write_entry("intel-rapl:0/max_energy_range_uj", "0\n");
+    write_entry("intel-rapl:0/energy_uj", "1000000\n");
+    assert_joules(&energy, 0);
+    write_entry("intel-rapl:0/energy_uj", "3000000\n");
+    assert_joules(&energy, 2);
+}
+
 /* A counter that only root may read, as is usual, or that is missing counts nothing. */
 TEST(unreadable)
 {

@@ -6,6 +6,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/unit_test.h"
 #include "format/system/free_memory.h"
+#include "runtime/model/cache_types.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/session/session.h"
 
@@ -157,6 +158,24 @@ TEST(chosen_by_layer)
     sp_decoder_close(set);
     sp_decoder_close(all);
     model->cache_types = NULL;
+}
+
+/* A draft, whose caches change no text, has q8, or f16 if the heads of a layer cannot have codes.
+ */
+TEST(chosen_for_a_draft)
+{
+    struct sp_layer_config layers[2] = {
+        {.mixers = SP_MIXER_ATTENTION, .kv_source = 0, .n_kv_heads = 1, .head_dim = 64},
+        {.mixers = SP_MIXER_ATTENTION, .kv_source = 1, .n_kv_heads = 1, .head_dim = 64}};
+    struct sp_model draft = {.part = SP_PART_DRAFT, .config = {.n_layers = 2, .layers = layers}};
+    enum sp_cache_type type = SP_CACHE_AUTO;
+
+    assert_ok(sp_cache_types_resolve(&type, &draft, NULL));
+    assert_int_equal(type, SP_CACHE_Q8);
+    layers[1].head_dim = 40;
+    type = SP_CACHE_AUTO;
+    assert_ok(sp_cache_types_resolve(&type, &draft, NULL));
+    assert_int_equal(type, SP_CACHE_F16);
 }
 
 /* The resident memory of this process in bytes. */
