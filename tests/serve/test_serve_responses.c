@@ -240,28 +240,34 @@ TEST(test_stream_logprobs)
     assert_true(n > 2);
 }
 
-/* A response that the server's shutdown cuts off. */
+/* A response that the server's shutdown cuts off: in its text, or in the reading of its prompt. */
 TEST(test_failed)
 {
     const char *const options[] = {SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0", NULL};
-    struct server s = server_start(served_file, options);
-    int fd = server_begin_request(
-        &s, "/v1/responses",
-        "{'input': 'Tell me a story.', 'stream': true, 'text': {'format': {'type': 'json_schema', "
-        "'schema': {'type': 'string', 'minLength': 100000}}}}");
-    char head[64];
+    char body[8192], head[64];
     struct sp_json *last;
 
-    /* Peeks at the beginning of the response, which is read again with the rest. */
-    assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
-    kill(s.pid, SIGTERM);
-    struct http_reply r = client_receive(fd);
-    assert_int_equal(server_wait(&s), 0);
-    assert_int_equal(r.status, 200);
-    char *names = event_names(&r, &last);
-    assert_begins(names, "response.created\nresponse.in_progress\n");
-    json_expect(last, "{'type': 'response.failed', 'response.status': 'failed', "
-                      "'response.error.message': 'the server is shutting down'}");
+    for (int words = 1; words <= 1000; words += 999) {
+        struct server s = server_start(served_file, options);
+        int n = snprintf(body, sizeof body, "{'input': '");
+        for (int i = 0; i < words; i++)
+            n += snprintf(body + n, sizeof body - (size_t)n, "story ");
+        snprintf(body + n, sizeof body - (size_t)n,
+                 "', 'stream': true, 'text': {'format': {'type': 'json_schema', "
+                 "'schema': {'type': 'string', 'minLength': 100000}}}}");
+        int fd = server_begin_request(&s, "/v1/responses", body);
+
+        /* Peeks at the beginning of the response, which is read again with the rest. */
+        assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
+        kill(s.pid, SIGTERM);
+        struct http_reply r = client_receive(fd);
+        assert_int_equal(server_wait(&s), 0);
+        assert_int_equal(r.status, 200);
+        char *names = event_names(&r, &last);
+        assert_begins(names, "response.created\nresponse.in_progress\n");
+        json_expect(last, "{'type': 'response.failed', 'response.status': 'failed', "
+                          "'response.error.message': 'the server is shutting down'}");
+    }
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------

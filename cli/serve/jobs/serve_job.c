@@ -365,7 +365,10 @@ static enum sp_status echo_prompt(struct answer_run *a, struct sp_session *sessi
         st = sp_session_logprobs(session, prompt->ids, prompt->n_ids, a->request.n_top,
                                  on_prompt_token, a, err);
     }
-    if (a->status) st = sp_fail(err, a->status, "out of memory for the prompt");
+    if (a->status) { /* the callback stopped with it */
+        *err = (struct sp_err){0};
+        st = sp_fail(err, a->status, "out of memory for the prompt");
+    }
     if (st) return st;
     a->n_shown = a->n_bytes;
     a->response.echo = &a->echo;
@@ -431,10 +434,12 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
  * reported to a client that has gone. */
 static void report_failure(struct answer_run *a, struct sp_err *err)
 {
+    static const struct sp_err stopped = {.status = SP_E_CANCELLED,
+                                          .text = "the server is shutting down"};
+
     sp_advise(err);
     if (sp_serve_queue_is_abandoned(a->serve->queue, NULL)) {
-        (void)!sp_fail(err, SP_E_CANCELLED, "the server is shutting down");
-        fail(a, 503, NULL, err);
+        fail(a, 503, NULL, &stopped);
     } else if (err->status != SP_OK && err->status != SP_E_CANCELLED) {
         fail(a, sp_serve_status_of(err->status), a->too_long ? "context_length_exceeded" : NULL,
              err);
