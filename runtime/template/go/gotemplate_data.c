@@ -16,80 +16,73 @@ enum field_type {
     F_LIST,  /* []interface{} */
     F_TYPES, /* api.PropertyType: one name or several */
     F_ARGUMENTS,
-    F_FUNCTION,
-    F_PARAMETERS,
-    F_PROPERTIES,
-    F_PROPERTY_LIST,
-    F_CALLS,
-    F_CALL,
+    F_STRUCT,  /* of `fields` */
+    F_STRUCTS, /* a slice of them */
+    F_MAP,     /* map[string] of them */
 };
 
 struct field {
     const char *go, *json;
     uint8_t type;    /* enum field_type */
     bool omit_empty; /* omitempty: left out of JSON if empty */
-};
-
-static const struct field message_fields[] = {
-    {"Role", "role", F_TEXT, false},
-    {"Content", "content", F_TEXT, false},
-    {"Thinking", "thinking", F_TEXT, true},
-    {"Images", "images", F_LIST, true},
-    {"ToolCalls", "tool_calls", F_CALLS, true},
-    {"ToolName", "tool_name", F_TEXT, true},
-    {"ToolCallID", "tool_call_id", F_TEXT, true},
-    {NULL, NULL, 0, false},
-};
-
-static const struct field call_fields[] = {
-    {"ID", "id", F_TEXT, true},
-    {"Function", "function", F_CALL, false},
-    {NULL, NULL, 0, false},
-};
-
-static const struct field call_function_fields[] = {
-    {"Index", "index", F_INT, false},
-    {"Name", "name", F_TEXT, false},
-    {"Arguments", "arguments", F_ARGUMENTS, false},
-    {NULL, NULL, 0, false},
-};
-
-static const struct field tool_fields[] = {
-    {"Type", "type", F_TEXT, false},
-    {"Items", "items", F_ANY, true},
-    {"Function", "function", F_FUNCTION, false},
-    {NULL, NULL, 0, false},
-};
-
-static const struct field function_fields[] = {
-    {"Name", "name", F_TEXT, false},
-    {"Description", "description", F_TEXT, false},
-    {"Parameters", "parameters", F_PARAMETERS, false},
-    {NULL, NULL, 0, false},
-};
-
-static const struct field parameters_fields[] = {
-    {"Type", "type", F_TEXT, false},
-    {"Defs", "$defs", F_ANY, true},
-    {"Items", "items", F_ANY, true},
-    {"Required", "required", F_LIST, true},
-    {"Properties", "properties", F_PROPERTIES, false},
-    {NULL, NULL, 0, false},
+    const struct field *fields;
 };
 
 static const struct field property_fields[] = {
-    {"AnyOf", "anyOf", F_PROPERTY_LIST, true},
-    {"Type", "type", F_TYPES, true},
-    {"Items", "items", F_ANY, true},
-    {"Description", "description", F_TEXT, true},
-    {"Enum", "enum", F_LIST, true},
-    {"Properties", "properties", F_PROPERTIES, true},
-    {NULL, NULL, 0, false},
+    {"AnyOf", "anyOf", F_STRUCTS, true, property_fields},
+    {"Type", "type", F_TYPES, true, NULL},
+    {"Items", "items", F_ANY, true, NULL},
+    {"Description", "description", F_TEXT, true, NULL},
+    {"Enum", "enum", F_LIST, true, NULL},
+    {"Properties", "properties", F_MAP, true, property_fields},
+    {NULL, NULL, 0, false, NULL},
 };
 
-static const struct field *const tables[] = {
-    message_fields,  call_fields,       call_function_fields, tool_fields,
-    function_fields, parameters_fields, property_fields,
+static const struct field parameters_fields[] = {
+    {"Type", "type", F_TEXT, false, NULL},
+    {"Defs", "$defs", F_ANY, true, NULL},
+    {"Items", "items", F_ANY, true, NULL},
+    {"Required", "required", F_LIST, true, NULL},
+    {"Properties", "properties", F_MAP, false, property_fields},
+    {NULL, NULL, 0, false, NULL},
+};
+
+static const struct field function_fields[] = {
+    {"Name", "name", F_TEXT, false, NULL},
+    {"Description", "description", F_TEXT, false, NULL},
+    {"Parameters", "parameters", F_STRUCT, false, parameters_fields},
+    {NULL, NULL, 0, false, NULL},
+};
+
+static const struct field tool_fields[] = {
+    {"Type", "type", F_TEXT, false, NULL},
+    {"Items", "items", F_ANY, true, NULL},
+    {"Function", "function", F_STRUCT, false, function_fields},
+    {NULL, NULL, 0, false, NULL},
+};
+
+static const struct field call_function_fields[] = {
+    {"Index", "index", F_INT, false, NULL},
+    {"Name", "name", F_TEXT, false, NULL},
+    {"Arguments", "arguments", F_ARGUMENTS, false, NULL},
+    {NULL, NULL, 0, false, NULL},
+};
+
+static const struct field call_fields[] = {
+    {"ID", "id", F_TEXT, true, NULL},
+    {"Function", "function", F_STRUCT, false, call_function_fields},
+    {NULL, NULL, 0, false, NULL},
+};
+
+static const struct field message_fields[] = {
+    {"Role", "role", F_TEXT, false, NULL},
+    {"Content", "content", F_TEXT, false, NULL},
+    {"Thinking", "thinking", F_TEXT, true, NULL},
+    {"Images", "images", F_LIST, true, NULL},
+    {"ToolCalls", "tool_calls", F_STRUCTS, true, call_fields},
+    {"ToolName", "tool_name", F_TEXT, true, NULL},
+    {"ToolCallID", "tool_call_id", F_TEXT, true, NULL},
+    {NULL, NULL, 0, false, NULL},
 };
 
 static struct sp_value make_struct(struct sp_heap *heap, const struct field *fields,
@@ -98,9 +91,7 @@ static struct sp_value make_struct(struct sp_heap *heap, const struct field *fie
 /* Turns the integers of a value into floats, as encoding/json decodes every number. */
 static void floats_only(struct sp_heap *heap, struct sp_value *v, int depth)
 {
-    if (depth > SP_VALUE_DEPTH)
-        sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    if (heap->status) return;
+    if (!sp_heap_may_nest(heap, depth)) return;
     if (v->kind == SP_V_INT || v->kind == SP_V_BIG) *v = sp_value_float(sp_value_to_double(*v));
     for (size_t i = 0; v->kind == SP_V_LIST && i < v->list->n; i++)
         floats_only(heap, &v->list->at[i], depth + 1);
@@ -187,7 +178,8 @@ static struct sp_value make_arguments(struct sp_heap *heap, const struct sp_json
     return out;
 }
 
-static struct sp_value make_properties(struct sp_heap *heap, const struct sp_json *json, int depth)
+static struct sp_value make_map(struct sp_heap *heap, const struct field *fields,
+                                const struct sp_json *json, int depth)
 {
     struct sp_json_iter it = {0};
     struct sp_value out = sp_value_dict(heap);
@@ -196,7 +188,7 @@ static struct sp_value make_properties(struct sp_heap *heap, const struct sp_jso
     if (json != NULL && sp_json_kind(json) != SP_JSON_OBJECT) return wrong(heap, "an object", json);
     while (!heap->status && sp_json_next(json, &it)) {
         struct sp_value name = sp_value_copy_text(heap, it.key, strlen(it.key));
-        sp_dict_set(heap, out.dict, name, make_struct(heap, property_fields, it.value, depth + 1));
+        sp_dict_set(heap, out.dict, name, make_struct(heap, fields, it.value, depth + 1));
     }
     return out;
 }
@@ -230,18 +222,12 @@ static struct sp_value make_field(struct sp_heap *heap, const struct field *f,
         return make_types(heap, json);
     case F_ARGUMENTS:
         return make_arguments(heap, json);
-    case F_FUNCTION:
-        return make_struct(heap, function_fields, json, depth + 1);
-    case F_PARAMETERS:
-        return make_struct(heap, parameters_fields, json, depth + 1);
-    case F_CALL:
-        return make_struct(heap, call_function_fields, json, depth + 1);
-    case F_PROPERTIES:
-        return make_properties(heap, json, depth);
-    case F_PROPERTY_LIST:
-        return make_structs(heap, property_fields, json, depth);
-    case F_CALLS:
-        return make_structs(heap, call_fields, json, depth);
+    case F_STRUCT:
+        return make_struct(heap, f->fields, json, depth + 1);
+    case F_STRUCTS:
+        return make_structs(heap, f->fields, json, depth);
+    case F_MAP:
+        return make_map(heap, f->fields, json, depth);
     default:
         return sp_go_value(heap, json);
     }
@@ -252,13 +238,13 @@ static struct sp_value make_struct(struct sp_heap *heap, const struct field *fie
 {
     struct sp_value out = sp_value_dict(heap);
 
-    if (depth > SP_VALUE_DEPTH)
-        return sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+    if (!sp_heap_may_nest(heap, depth)) return SP_VALUE_ABSENT;
     if (json != NULL && sp_json_kind(json) != SP_JSON_OBJECT) {
         return sp_heap_fail(heap, SP_E_INPUT, "%s where an object with %s, %s, ... is expected",
                             sp_json_kind_name(sp_json_kind(json)), fields[0].json, fields[1].json);
     }
     out.shape = fields == tool_fields ? SP_SHAPE_JSON_STRUCT : SP_SHAPE_STRUCT;
+    out.dict->fields = fields;
     for (const struct field *f = fields; f->go != NULL && !heap->status; f++) {
         const struct sp_json *member = sp_json_get(json, f->go);
         struct sp_value value;
@@ -287,28 +273,11 @@ struct sp_value sp_go_tools(struct sp_heap *heap, const struct sp_json *json)
 
 static void json_at(struct sp_builder *b, struct sp_value v, int depth);
 
-/* Finds the table with the Go names of a struct, or NULL. */
-static const struct field *table_of(const struct sp_dict *dict)
-{
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
-        size_t n = 0;
-        while (tables[t][n].go != NULL && n < dict->n &&
-               sp_text_is(dict->at[n].key, tables[t][n].go))
-            n++;
-        if (n == dict->n && tables[t][n].go == NULL) return tables[t];
-    }
-    return NULL;
-}
-
 static void json_struct(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
-    const struct field *fields = table_of(dict);
+    const struct field *fields = dict->fields;
     bool first = true;
 
-    if (fields == NULL) {
-        sp_heap_fail(b->heap, SP_E_BUG, "a struct without its table");
-        return;
-    }
     sp_build(b, "{", 1);
     for (size_t i = 0; i < dict->n; i++) {
         /* An interface{} is empty only if it is nil, whatever its content. */
@@ -363,9 +332,7 @@ static void json_float(struct sp_builder *b, double v)
 
 static void json_at(struct sp_builder *b, struct sp_value v, int depth)
 {
-    if (depth > SP_VALUE_DEPTH)
-        sp_heap_fail(b->heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    if (b->heap->status) return;
+    if (!sp_heap_may_nest(b->heap, depth)) return;
     if (v.kind == SP_V_BOOL)
         sp_build_text(b, v.truth ? "true" : "false");
     else if (v.kind == SP_V_INT)

@@ -144,9 +144,7 @@ static void print_value(struct sp_builder *b, struct sp_value v, const struct ve
 {
     bool is_list = v.kind == SP_V_LIST, is_dict = v.kind == SP_V_DICT;
 
-    if (depth > SP_VALUE_DEPTH)
-        sp_heap_fail(b->heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-    if (b->heap->status) return;
+    if (!sp_heap_may_nest(b->heap, depth)) return;
     if (v.kind == SP_V_INT || v.kind == SP_V_FLOAT)
         print_number(b, v, f);
     else if (v.kind == SP_V_TEXT)

@@ -79,6 +79,13 @@ bool sp_heap_count(struct sp_heap *heap, size_t size)
     return true;
 }
 
+bool sp_heap_may_nest(struct sp_heap *heap, int depth)
+{
+    if (depth > SP_VALUE_DEPTH)
+        sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+    return !heap->status;
+}
+
 static struct sp_heap_chunk *add_chunk(struct sp_heap *heap, size_t size)
 {
     size_t cap = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
@@ -366,11 +373,7 @@ static bool equal_dicts(struct sp_heap *heap, const struct sp_dict *a, const str
 
 static bool equal_at(struct sp_heap *heap, struct sp_value a, struct sp_value b, int depth)
 {
-    if (!sp_heap_charge(heap, 1)) return false;
-    if (depth > SP_VALUE_DEPTH) {
-        sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-        return false;
-    }
+    if (!sp_heap_charge(heap, 1) || !sp_heap_may_nest(heap, depth)) return false;
     if (sp_value_is_number(a) && sp_value_is_number(b)) {
         bool nan =
             (a.kind == SP_V_FLOAT && isnan(a.real)) || (b.kind == SP_V_FLOAT && isnan(b.real));
@@ -432,8 +435,7 @@ static struct sp_value from_json_at(struct sp_heap *heap, const struct sp_json *
     bool b = false;
     size_t len;
 
-    if (depth > SP_VALUE_DEPTH)
-        return sp_heap_fail(heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
+    if (!sp_heap_may_nest(heap, depth)) return v;
     switch (sp_json_kind(json)) {
     case SP_JSON_NULL:
         break;

@@ -87,6 +87,7 @@ struct sp_dict {
     size_t n, cap;
     uint32_t *slots; /* [n_slots], open addressing, entry + 1; NULL while small */
     size_t n_slots;
+    const void *fields; /* SP_SHAPE_STRUCT: what the language knows of its fields; static */
 };
 
 struct sp_heap {
@@ -118,6 +119,9 @@ bool sp_heap_count(struct sp_heap *heap, size_t size);
 /* Makes room for one more item in a vector of `n` items of `size` bytes, which `at` points to.
  * False: there was a failure. */
 bool sp_heap_grow(struct sp_heap *heap, void *at, size_t n, size_t *cap, size_t size);
+
+/* False: beyond SP_VALUE_DEPTH, which is a failure SP_E_INPUT, or an earlier failure. */
+bool sp_heap_may_nest(struct sp_heap *heap, int depth);
 
 /* Counts `n` steps of work. False: SP_E_INPUT beyond the limit, or an earlier failure. */
 bool sp_heap_charge(struct sp_heap *heap, uint64_t n);
