@@ -14,11 +14,13 @@ struct token {
 };
 
 struct sp_template {
-    struct sp_jinja *jinja, *with_tools; /* with_tools: for conversations with tools, or NULL */
-    struct sp_gotemplate *go;
-    char *text; /* source of the template */
+    struct sp_heap heap; /* of the compiled template */
+    const struct sp_jinja_node *jinja;
+    const struct sp_gotemplate *go; /* NULL: the template is Jinja */
+    char *text;                     /* source of the template */
     size_t size;
-    struct token *tokens; /* [n_tokens] */
+    struct sp_template *with_tools; /* for conversations with tools; NULL: this one */
+    struct token *tokens;           /* [n_tokens] */
     size_t n_tokens, cap_tokens;
 };
 
@@ -76,30 +78,32 @@ enum sp_status sp_template_compile(struct sp_template **out, const char *text, s
     struct sp_template *t;
 
     if (language == SP_TEMPLATE_UNKNOWN) language = sp_template_recognize(text, size);
+    if (size > SP_TEMPLATE_MAX_TEXT) {
+        return sp_fail(err, SP_E_INPUT, "template of %zu bytes, at most %zu are possible", size,
+                       SP_TEMPLATE_MAX_TEXT);
+    }
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
     t->size = size;
-    if ((st = sp_copy_text(&t->text, text, size, err))) {
-        sp_template_close(t);
-        return st;
-    }
+    sp_heap_init(&t->heap, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, err);
+    if ((st = sp_copy_text(&t->text, text, size, err))) goto done;
     if (language == SP_TEMPLATE_JINJA)
-        st = sp_jinja_compile(&t->jinja, text, size, err);
+        t->jinja = sp_jinja_compile(&t->heap, t->text, size);
     else
-        st = sp_gotemplate_compile(&t->go, text, size, err);
-    if (st) {
-        sp_template_close(t);
-        return st;
-    }
+        t->go = sp_gotemplate_compile(&t->heap, t->text, size);
+    if ((st = t->heap.status)) goto done;
+    t->heap.err = NULL;
     *out = t;
-    return SP_OK;
+    t = NULL;
+done:
+    sp_template_close(t);
+    return st;
 }
 
 void sp_template_close(struct sp_template *t)
 {
     if (t == NULL) return;
-    sp_jinja_free(t->jinja);
-    sp_jinja_free(t->with_tools);
-    sp_gotemplate_free(t->go);
+    sp_template_close(t->with_tools);
+    sp_heap_release(&t->heap);
     free(t->text);
     for (size_t i = 0; i < t->n_tokens; i++) {
         free(t->tokens[i].name);
@@ -228,7 +232,7 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
     if ((st = sp_template_compile(out, text, len, SP_TEMPLATE_JINJA, err))) return st;
     text = tools ? sp_json_to_string(tools, &len) : NULL;
     if (text == NULL) return SP_OK;
-    return sp_jinja_compile(&(*out)->with_tools, text, len, err);
+    return sp_template_compile(&(*out)->with_tools, text, len, SP_TEMPLATE_JINJA, err);
 }
 
 static enum sp_status open_member(struct sp_template **out, const struct sp_text *text,
@@ -304,14 +308,14 @@ static struct sp_value jinja_vars(struct sp_heap *heap, const struct sp_template
 }
 
 static enum sp_status render_jinja(struct sp_builder *out, const struct sp_template *t,
-                                   const struct sp_template_input *in, struct sp_err *err)
+                                   const struct sp_template_input *in)
 {
-    bool tools = t->with_tools != NULL && sp_json_len(in->tools) > 0;
     struct sp_value vars =
         in->vars ? sp_value_from_json(out->heap, in->vars) : jinja_vars(out->heap, t, in);
 
     if (out->heap->status) return out->heap->status;
-    return sp_jinja_render(out, tools ? t->with_tools : t->jinja, vars, in->now, err);
+    if (t->with_tools != NULL && sp_json_len(in->tools) > 0) t = t->with_tools;
+    return sp_jinja_render(out, t->jinja, vars, in->now);
 }
 
 static struct sp_value text_value(const struct sp_json *json)
@@ -323,7 +327,7 @@ static struct sp_value text_value(const struct sp_json *json)
 }
 
 static enum sp_status render_go(struct sp_builder *out, const struct sp_template *t,
-                                const struct sp_template_input *in, struct sp_err *err)
+                                const struct sp_template_input *in)
 {
     struct sp_go_chat chat = {.messages = in->messages,
                               .tools = in->tools,
@@ -334,9 +338,9 @@ static enum sp_status render_go(struct sp_builder *out, const struct sp_template
                               .think_level = in->think_level,
                               .now = in->now};
 
-    if (in->vars == NULL) return sp_go_chat(out, t->go, &chat, err);
+    if (in->vars == NULL) return sp_go_chat(out, t->go, &chat);
     return sp_gotemplate_render(out, t->go, sp_go_value(out->heap, in->vars), SP_GOTEMPLATE_ALL,
-                                in->now, err);
+                                in->now);
 }
 
 static enum sp_status check_kind(const struct sp_json *json, enum sp_json_kind kind,
@@ -362,7 +366,7 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
     if ((st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err))) return st;
     sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
                  in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
-    st = t->go ? render_go(&out, t, in, err) : render_jinja(&out, t, in, err);
+    st = t->go ? render_go(&out, t, in) : render_jinja(&out, t, in);
     if (!st && !sp_heap_count(&heap, out.len + 1)) st = heap.status;
     if (!st) st = sp_copy_text(text, out.at ? out.at : "", out.len, err);
     if (!st) *len = out.len;

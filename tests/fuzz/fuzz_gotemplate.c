@@ -30,9 +30,9 @@ static void render(const struct sp_gotemplate *t, const struct sp_go_chat *chat,
     if (vars != NULL) {
         data = sp_go_value(&heap, vars);
         if (heap.status) abort();
-        st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, chat->now, &err);
+        st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, chat->now);
     } else {
-        st = sp_go_chat(&out, t, chat, &err);
+        st = sp_go_chat(&out, t, chat);
     }
     if (st == SP_E_BUG) abort();
     sp_heap_release(&heap);
@@ -41,12 +41,15 @@ static void render(const struct sp_gotemplate *t, const struct sp_go_chat *chat,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sp_err err = {0};
-    struct sp_gotemplate *t = NULL;
+    struct sp_heap tree;
+    const struct sp_gotemplate *t;
     struct sp_json *json[3] = {NULL, NULL, NULL};
     const char *const texts[3] = {messages, tools, values};
     struct sp_go_chat chat = {.think = true, .is_think_set = true, .now = {2025, 6, 15, 12, 0, 0}};
 
-    if (sp_gotemplate_compile(&t, (const char *)data, size, &err)) return 0;
+    if (size > SP_TEMPLATE_MAX_TEXT) return 0;
+    sp_heap_init(&tree, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, &err);
+    if ((t = sp_gotemplate_compile(&tree, (const char *)data, size)) == NULL) goto done;
     for (int i = 0; i < 3; i++)
         if (sp_json_parse(&json[i], texts[i], strlen(texts[i]), SP_JSON_STRICT, &err)) abort();
     chat.messages = json[0];
@@ -55,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     render(t, &chat, json[2]);
     for (int i = 0; i < 3; i++)
         sp_json_free(json[i]);
-    sp_gotemplate_free(t);
+done:
+    sp_heap_release(&tree);
     return 0;
 }

@@ -18,22 +18,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct sp_template_time now = {2025, 6, 15, 12, 0, 0};
     struct sp_err err = {0};
-    struct sp_jinja *jinja = NULL;
+    const struct sp_jinja_node *body;
     struct sp_json *json = NULL;
     struct sp_value vars;
-    struct sp_heap heap;
+    struct sp_heap tree, heap;
     struct sp_builder out = {.heap = &heap};
 
+    if (size > SP_TEMPLATE_MAX_TEXT) return 0;
+    sp_heap_init(&tree, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, &err);
     sp_heap_init(&heap, MEMORY, WORK, &err);
-    if (sp_jinja_compile(&jinja, (const char *)data, size, &err)) goto done;
+    body = sp_jinja_compile(&tree, (const char *)data, size);
+    if (tree.status) goto done;
     if (sp_json_parse(&json, variables, strlen(variables), SP_JSON_STRICT, &err)) abort();
     vars = sp_value_from_json(&heap, json);
     if (heap.status) abort();
-    (void)!sp_jinja_render(&out, jinja, vars, now, &err);
+    (void)!sp_jinja_render(&out, body, vars, now);
     if (err.status == SP_E_BUG) abort();
 done:
     sp_json_free(json);
     sp_heap_release(&heap);
-    sp_jinja_free(jinja);
+    sp_heap_release(&tree);
     return 0;
 }

@@ -35,20 +35,22 @@ TEST(shared_templates)
 static enum sp_status message_of(struct sp_err *err, const char *text, size_t memory, uint64_t work)
 {
     const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
-    struct sp_gotemplate *t = NULL;
-    struct sp_heap heap;
+    const struct sp_gotemplate *t;
+    struct sp_heap tree, heap;
     struct sp_builder out = {.heap = &heap};
     struct sp_value data;
     enum sp_status st;
 
     memset(err, 0, sizeof *err);
+    sp_heap_init(&tree, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, err);
     sp_heap_init(&heap, memory, work, err);
-    st = sp_gotemplate_compile(&t, text, strlen(text), err);
+    t = sp_gotemplate_compile(&tree, text, strlen(text));
+    st = tree.status;
     data = sp_value_dict(&heap);
     sp_dict_set_name(&heap, data.dict, "S", sp_value_name("text"));
-    if (!st) st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, noon, err);
+    if (!st) st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, noon);
     sp_heap_release(&heap);
-    sp_gotemplate_free(t);
+    sp_heap_release(&tree);
     return st;
 }
 
@@ -99,12 +101,15 @@ TEST(mentions_fields)
         {"{{ .Prompt }}", false, false},
         {"Messages Response", false, false},
     };
-    struct sp_gotemplate *t;
+    const struct sp_gotemplate *t;
+    struct sp_heap tree;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(sp_gotemplate_compile(&t, cases[i].text, strlen(cases[i].text), NULL), 0);
+        sp_heap_init(&tree, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, NULL);
+        t = sp_gotemplate_compile(&tree, cases[i].text, strlen(cases[i].text));
+        assert_int_equal(tree.status, SP_OK);
         assert_int_equal(sp_gotemplate_mentions(t, "messages"), cases[i].messages);
         assert_int_equal(sp_gotemplate_mentions(t, "response"), cases[i].response);
-        sp_gotemplate_free(t);
+        sp_heap_release(&tree);
     }
 }

@@ -37,17 +37,19 @@ TEST(shared_templates)
 static enum sp_status message_of(struct sp_err *err, const char *text, size_t memory, uint64_t work)
 {
     const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
-    struct sp_jinja *jinja = NULL;
-    struct sp_heap heap;
+    const struct sp_jinja_node *body;
+    struct sp_heap tree, heap;
     struct sp_builder out = {.heap = &heap};
     enum sp_status st;
 
     memset(err, 0, sizeof *err);
+    sp_heap_init(&tree, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, err);
     sp_heap_init(&heap, memory, work, err);
-    st = sp_jinja_compile(&jinja, text, strlen(text), err);
-    if (!st) st = sp_jinja_render(&out, jinja, sp_value_dict(&heap), noon, err);
+    body = sp_jinja_compile(&tree, text, strlen(text));
+    st = tree.status;
+    if (!st) st = sp_jinja_render(&out, body, sp_value_dict(&heap), noon);
     sp_heap_release(&heap);
-    sp_jinja_free(jinja);
+    sp_heap_release(&tree);
     return st;
 }
 

@@ -10,10 +10,10 @@
 
 struct sp_gotemplate;
 
-/* Compiles `size` bytes of UTF-8, which are copied. Errors are "template:LINE: ...". */
-SP_MUST_CHECK enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *text,
-                                                   size_t size, struct sp_err *err);
-void sp_gotemplate_free(struct sp_gotemplate *t); /* NULL is fine */
+/* Compiles `size` bytes of UTF-8, borrowed as long as the template, into the heap, which counts it;
+ * NULL: a failure that the heap keeps, "template:LINE: ...". */
+const struct sp_gotemplate *sp_gotemplate_compile(struct sp_heap *heap, const char *text,
+                                                  size_t size);
 
 /* True if the template mentions a field of that name, in any case. `field` is in lower case. */
 bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field);
@@ -23,10 +23,11 @@ bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field);
  * continues, only the part up to the first .Response. The last two are ollama's rules. */
 enum sp_gotemplate_part { SP_GOTEMPLATE_ALL, SP_GOTEMPLATE_TURN, SP_GOTEMPLATE_LAST_TURN };
 
-/* Appends the template's text with `data` to `out`, whose heap counts memory and work. */
+/* Appends the template's text with `data` to `out`, whose heap counts memory and work, and keeps a
+ * failure. */
 SP_MUST_CHECK enum sp_status
 sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t, struct sp_value data,
-                     enum sp_gotemplate_part part, struct sp_template_time now, struct sp_err *err);
+                     enum sp_gotemplate_part part, struct sp_template_time now);
 
 struct sp_go_chat {
     const struct sp_json *messages, *tools; /* arrays; NULL: none */
@@ -38,7 +39,7 @@ struct sp_go_chat {
 
 /* Renders a conversation by ollama's rules. */
 SP_MUST_CHECK enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
-                                        const struct sp_go_chat *chat, struct sp_err *err);
+                                        const struct sp_go_chat *chat);
 
 /* Makes a JSON value as Go decodes it into interface{}: all numbers are float64. */
 struct sp_value sp_go_value(struct sp_heap *heap, const struct sp_json *json);

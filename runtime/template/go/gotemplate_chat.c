@@ -46,10 +46,6 @@ static struct sp_value collate(struct sp_heap *heap, const struct sp_list *messa
     return out;
 }
 
-struct turn {
-    struct sp_value system, prompt, response;
-};
-
 struct field {
     const char *name;
     struct sp_value value;
@@ -58,7 +54,7 @@ struct field {
 /* Renders the template with the fields that every rendering has, and `n` more. */
 static enum sp_status run(struct sp_builder *out, const struct sp_gotemplate *t,
                           const struct sp_go_chat *chat, enum sp_gotemplate_part part,
-                          const struct field *fields, size_t n, struct sp_err *err)
+                          const struct field *fields, size_t n)
 {
     const struct field common[] = {
         {"Think", sp_value_bool(chat->think)},
@@ -72,61 +68,51 @@ static enum sp_status run(struct sp_builder *out, const struct sp_gotemplate *t,
         sp_dict_set_name(out->heap, data.dict, common[i].name, common[i].value);
     for (size_t i = 0; i < n; i++)
         sp_dict_set_name(out->heap, data.dict, fields[i].name, fields[i].value);
-    return sp_gotemplate_render(out, t, data, part, chat->now, err);
-}
-
-static enum sp_status run_turn(struct sp_builder *out, const struct sp_gotemplate *t,
-                               const struct turn *turn, const struct sp_go_chat *chat,
-                               enum sp_gotemplate_part part, struct sp_err *err)
-{
-    const struct field fields[] = {
-        {"System", turn->system}, {"Prompt", turn->prompt}, {"Response", turn->response}};
-
-    return run(out, t, chat, part, fields, 3, err);
+    return sp_gotemplate_render(out, t, data, part, chat->now);
 }
 
 /* Renders a template that uses .System, .Prompt and .Response, one turn at a time. */
 static enum sp_status run_turns(struct sp_builder *out, const struct sp_gotemplate *t,
-                                const struct sp_list *messages, const struct sp_go_chat *chat,
-                                struct sp_err *err)
+                                const struct sp_list *messages, const struct sp_go_chat *chat)
 {
+    enum { SYSTEM, PROMPT, RESPONSE, N_FIELDS };
+    const struct sp_value none = sp_value_name("");
+    struct field turn[] = {{"System", none}, {"Prompt", none}, {"Response", none}};
     enum sp_status st;
-    const struct turn empty = {sp_value_name(""), sp_value_name(""), sp_value_name("")};
-    struct turn turn = empty;
 
     for (size_t i = 0; i < messages->n; i++) {
         const struct sp_value role = *sp_dict_find_name(messages->at[i].dict, "Role");
         const struct sp_value content = *sp_dict_find_name(messages->at[i].dict, "Content");
         bool system = sp_text_is(role, "system"), user = sp_text_is(role, "user");
-        if ((system && turn.prompt.len + turn.response.len > 0) ||
-            (user && turn.response.len > 0)) {
-            if ((st = run_turn(out, t, &turn, chat, SP_GOTEMPLATE_TURN, err))) return st;
-            turn = empty;
+        if ((system && turn[PROMPT].value.len + turn[RESPONSE].value.len > 0) ||
+            (user && turn[RESPONSE].value.len > 0)) {
+            if ((st = run(out, t, chat, SP_GOTEMPLATE_TURN, turn, N_FIELDS))) return st;
+            for (size_t k = 0; k < N_FIELDS; k++)
+                turn[k].value = none;
         }
-        if (system) turn.system = content;
-        if (user) turn.prompt = content;
-        if (sp_text_is(role, "assistant")) turn.response = content;
+        if (system) turn[SYSTEM].value = content;
+        if (user) turn[PROMPT].value = content;
+        if (sp_text_is(role, "assistant")) turn[RESPONSE].value = content;
     }
-    return run_turn(out, t, &turn, chat, SP_GOTEMPLATE_LAST_TURN, err);
+    return run(out, t, chat, SP_GOTEMPLATE_LAST_TURN, turn, N_FIELDS);
 }
 
 enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
-                          const struct sp_go_chat *chat, struct sp_err *err)
+                          const struct sp_go_chat *chat)
 {
     struct sp_heap *heap = out->heap;
     struct sp_value list, system, messages;
 
-    heap->err = err;
     if (chat->prompt.len > 0 && chat->suffix.len > 0) {
         /* the text before and after a gap, for models that fill in the middle */
         const struct field fields[] = {{"Prompt", chat->prompt}, {"Suffix", chat->suffix}};
-        return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 2, err);
+        return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 2);
     }
     list = sp_value_list(heap, SP_SHAPE_PLAIN, 0);
     for (size_t i = 0; i < sp_json_len(chat->messages); i++) {
         sp_list_push(heap, list.list, sp_go_message(heap, sp_json_at(chat->messages, i)));
         if (!heap->status) continue;
-        sp_context(err, "message %zu", i);
+        sp_context(heap->err, "message %zu", i);
         return heap->status;
     }
     system = join_system(heap, list.list);
@@ -135,7 +121,7 @@ enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
     if (sp_gotemplate_mentions(t, "messages")) {
         const struct field fields[] = {
             {"System", system}, {"Messages", messages}, {"Tools", sp_go_tools(heap, chat->tools)}};
-        return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 3, err);
+        return run(out, t, chat, SP_GOTEMPLATE_TURN, fields, 3);
     }
-    return run_turns(out, t, messages.list, chat, err);
+    return run_turns(out, t, messages.list, chat);
 }

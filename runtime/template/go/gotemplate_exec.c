@@ -96,6 +96,12 @@ static struct sp_value *find_var(struct sp_go_machine *m, struct sp_value name)
                                                                             : NULL;
 }
 
+/* True for what ollama cuts off in the last turn. */
+static bool is_cut(const struct sp_go_machine *m, const struct sp_go_node *node)
+{
+    return m->part == SP_GOTEMPLATE_LAST_TURN && node->cut;
+}
+
 static struct sp_value call(struct sp_go_machine *m, const char *name, struct sp_value arg)
 {
     return sp_go_find_function(sp_value_name(name))->run(m, &arg, 1);
@@ -190,7 +196,7 @@ static struct sp_value eval_logic(struct sp_go_machine *m, struct sp_value dot,
     bool is_or = sp_text_is(callee->value, "or");
     struct sp_value out = SP_VALUE_ABSENT;
 
-    for (; args != NULL && !(m->part == SP_GOTEMPLATE_LAST_TURN && args->cut); args = args->next) {
+    for (; args != NULL && !is_cut(m, args); args = args->next) {
         out = eval_operand(m, dot, args);
         if (sp_go_truth(out) == is_or) return out;
     }
@@ -205,20 +211,16 @@ static struct sp_value eval_call(struct sp_go_machine *m, struct sp_value dot,
     struct sp_value list;
     int n = final != NULL;
 
-    for (const struct sp_go_node *a = args; a != NULL; a = a->next) {
-        if (m->part == SP_GOTEMPLATE_LAST_TURN && a->cut) break;
+    for (const struct sp_go_node *a = args; a != NULL && !is_cut(m, a); a = a->next)
         n++;
-    }
     if (n < f->least || (f->most >= 0 && n > f->most)) {
         return sp_go_fail(m, "wrong number of args for %s: want %s%d got %d", f->name,
                           f->most < 0 ? "at least " : "", f->least, n);
     }
     if (f->run == NULL) return eval_logic(m, dot, callee, args, final);
     list = sp_value_list(m->heap, SP_SHAPE_PLAIN, (size_t)n);
-    for (const struct sp_go_node *a = args; a != NULL; a = a->next) {
-        if (m->part == SP_GOTEMPLATE_LAST_TURN && a->cut) break;
+    for (const struct sp_go_node *a = args; a != NULL && !is_cut(m, a); a = a->next)
         sp_list_push(m->heap, list.list, eval_operand(m, dot, a));
-    }
     if (final != NULL) sp_list_push(m->heap, list.list, *final);
     m->at = callee;
     return m->heap->status ? SP_VALUE_ABSENT : f->run(m, list.list->at, list.list->n);
@@ -232,10 +234,8 @@ static struct sp_value eval_command(struct sp_go_machine *m, struct sp_value dot
 
     m->at = first;
     if (first->kind == SP_N_FUNCTION) return eval_call(m, dot, first, first->next, final);
-    if (first->next != NULL || final != NULL) {
-        if (m->part != SP_GOTEMPLATE_LAST_TURN || final != NULL || !first->next->cut)
-            return sp_go_fail(m, "can't give argument to non-function");
-    }
+    if (final != NULL || (first->next != NULL && !is_cut(m, first->next)))
+        return sp_go_fail(m, "can't give argument to non-function");
     if (first->kind == SP_N_NIL) return sp_go_fail(m, "nil is not a command");
     return eval_operand(m, dot, first);
 }
@@ -294,7 +294,7 @@ static void walk_branch(struct sp_go_machine *m, struct sp_value dot, const stru
             walk_list(m, dot, node->other, flow);
             break;
         }
-        if (m->part == SP_GOTEMPLATE_LAST_TURN && node->other->cut) break;
+        if (is_cut(m, node->other)) break;
     }
     m->n_vars = n_outer_vars;
 }
@@ -399,7 +399,7 @@ static void walk_list(struct sp_go_machine *m, struct sp_value dot, const struct
 {
     if (!enter(m)) return;
     for (; node != NULL && *flow == FLOW_ON && !m->heap->status; node = node->next) {
-        if (m->part == SP_GOTEMPLATE_LAST_TURN && node->cut) continue;
+        if (is_cut(m, node)) continue;
         if (sp_heap_charge(m->heap, 4)) walk(m, dot, node, flow);
     }
     m->depth--;
@@ -407,13 +407,12 @@ static void walk_list(struct sp_go_machine *m, struct sp_value dot, const struct
 
 enum sp_status sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t,
                                     struct sp_value data, enum sp_gotemplate_part part,
-                                    struct sp_template_time now, struct sp_err *err)
+                                    struct sp_template_time now)
 {
     struct sp_go_machine m = {.heap = out->heap, .out = out, .tree = t, .part = part, .now = now};
     const struct sp_value *response = NULL;
     enum flow flow = FLOW_ON;
 
-    out->heap->err = err;
     push_var(&m, sp_value_name("$"), data);
     walk_list(&m, data, t->body, &flow);
     if (part != SP_GOTEMPLATE_ALL && t->appends_response)

@@ -46,8 +46,7 @@ struct sp_go_define {
 };
 
 struct sp_gotemplate {
-    struct sp_heap heap;
-    char *text; /* in the heap */
+    const char *text; /* borrowed */
     struct sp_go_node *body;
     struct sp_go_define *defines;
     bool appends_response; /* mentions neither .Messages nor .Response */

@@ -6,7 +6,6 @@
 #include "format/base/number_text.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct parser {
@@ -513,41 +512,19 @@ bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field)
     return false;
 }
 
-enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *text, size_t size,
-                                     struct sp_err *err)
+const struct sp_gotemplate *sp_gotemplate_compile(struct sp_heap *heap, const char *text,
+                                                  size_t size)
 {
-    enum sp_status st;
-    struct sp_gotemplate *t;
-    struct parser p = {0};
+    struct sp_gotemplate *t = sp_heap_take(heap, sizeof *t);
+    struct parser p = {.heap = heap, .tree = t, .at = sp_go_lex(text, size, heap)};
     bool cut = false;
 
-    if (size > SP_TEMPLATE_MAX_TEXT) {
-        return sp_fail(err, SP_E_INPUT, "template of %zu bytes, at most %zu are possible", size,
-                       SP_TEMPLATE_MAX_TEXT);
-    }
-    if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
-    sp_heap_init(&t->heap, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, err);
-    t->text = sp_heap_take(&t->heap, size + 1);
-    if (t->text && size) memcpy(t->text, text, size);
-    p.heap = &t->heap;
-    p.tree = t;
-    if (t->text) p.at = sp_go_lex(t->text, size, &t->heap);
-    if (p.at) parse_top(&p);
-    t->heap.err = NULL;
-    if ((st = t->heap.status)) {
-        sp_gotemplate_free(t);
-        return st;
-    }
+    if (heap->status) return NULL;
+    t->text = text;
+    parse_top(&p);
+    if (heap->status) return NULL;
     t->appends_response =
         !sp_gotemplate_mentions(t, "messages") && !sp_gotemplate_mentions(t, "response");
     cut_list(t->body, &cut);
-    *out = t;
-    return SP_OK;
-}
-
-void sp_gotemplate_free(struct sp_gotemplate *t)
-{
-    if (t == NULL) return;
-    sp_heap_release(&t->heap);
-    free(t);
+    return t;
 }

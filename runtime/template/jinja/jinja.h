@@ -9,17 +9,16 @@
 
 #include "runtime/template/value/value.h"
 
-struct sp_jinja;
+struct sp_jinja_node; /* the statements of a template */
 
-/* Compiles `size` bytes of UTF-8. Errors are "template:LINE: ...". */
-SP_MUST_CHECK enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t size,
-                                              struct sp_err *err);
-void sp_jinja_free(struct sp_jinja *jinja); /* NULL is fine */
+/* Compiles `size` bytes of UTF-8 into a tree in the heap, which counts it; NULL: an empty template,
+ * or a failure that the heap keeps, "template:LINE: ...". */
+const struct sp_jinja_node *sp_jinja_compile(struct sp_heap *heap, const char *text, size_t size);
 
 /* Renders the template with the variables in the dictionary `vars` and appends the text to `out`,
- * whose heap contains the variables and counts all memory and work. */
-SP_MUST_CHECK enum sp_status sp_jinja_render(struct sp_builder *out, const struct sp_jinja *jinja,
-                                             struct sp_value vars, struct sp_template_time now,
-                                             struct sp_err *err);
+ * whose heap contains the variables, counts all memory and work, and keeps a failure. */
+SP_MUST_CHECK enum sp_status sp_jinja_render(struct sp_builder *out,
+                                             const struct sp_jinja_node *body, struct sp_value vars,
+                                             struct sp_template_time now);
 
 #endif

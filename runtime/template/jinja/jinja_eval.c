@@ -389,17 +389,15 @@ struct sp_value sp_jinja_call(struct sp_jinja_machine *m, struct sp_value callee
     return sp_jinja_fail(m, "'%s' object is not callable", sp_jinja_type_name(callee));
 }
 
-enum sp_status sp_jinja_render(struct sp_builder *out, const struct sp_jinja *jinja,
-                               struct sp_value vars, struct sp_template_time now,
-                               struct sp_err *err)
+enum sp_status sp_jinja_render(struct sp_builder *out, const struct sp_jinja_node *body,
+                               struct sp_value vars, struct sp_template_time now)
 {
     struct sp_jinja_machine m = {
         .heap = out->heap, .out = out, .vars = vars.dict, .now = now, .line = 1};
     enum flow flow = FLOW_ON;
 
-    out->heap->err = err;
     open_scope(&m);
-    run_body(&m, jinja->body, &flow);
-    if (out->heap->status) sp_context(err, "template:%u", m.line);
+    run_body(&m, body, &flow);
+    if (out->heap->status) sp_context(out->heap->err, "template:%u", m.line);
     return out->heap->status;
 }

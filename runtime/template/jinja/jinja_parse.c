@@ -1,7 +1,6 @@
 /* The parser of Jinja's statements, and the compilation of a template. */
 #include "runtime/template/jinja/jinja_tree.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static struct sp_jinja_node *parse_body(struct sp_jinja_parser *p);
@@ -267,48 +266,20 @@ static struct sp_jinja_node *parse_body(struct sp_jinja_parser *p)
     return body;
 }
 
-static struct sp_jinja_node *parse(struct sp_jinja_parser *p)
+const struct sp_jinja_node *sp_jinja_compile(struct sp_heap *heap, const char *text, size_t size)
 {
-    struct sp_jinja_node *body = parse_body(p);
+    struct sp_jinja_parser p = {.heap = heap};
+    const struct sp_jinja_node *body;
 
-    if (p->at->token != SP_T_END)
-        sp_jinja_reject(p, SP_E_INPUT, p->at->line, "{%% %.*s %%} closes nothing",
-                        (int)p->at->value.len, p->at->value.text);
-    else if (p->unknown != NULL && !p->heap->status)
-        sp_jinja_reject(p, SP_E_UNSUPPORTED, p->unknown->line, "%s %.*s is not supported",
-                        p->unknown->kind == SP_J_FILTER ? "filter" : "test",
-                        (int)p->unknown->value.len, p->unknown->value.text);
+    sp_jinja_lex(&p.at, &p.end, text, size, heap);
+    if (heap->status) return NULL;
+    body = parse_body(&p);
+    if (p.at->token != SP_T_END)
+        sp_jinja_reject(&p, SP_E_INPUT, p.at->line, "{%% %.*s %%} closes nothing",
+                        (int)p.at->value.len, p.at->value.text);
+    else if (p.unknown != NULL && !heap->status)
+        sp_jinja_reject(&p, SP_E_UNSUPPORTED, p.unknown->line, "%s %.*s is not supported",
+                        p.unknown->kind == SP_J_FILTER ? "filter" : "test",
+                        (int)p.unknown->value.len, p.unknown->value.text);
     return body;
-}
-
-enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t size,
-                                struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_jinja *jinja;
-    struct sp_jinja_parser parser = {0};
-
-    if (size > SP_TEMPLATE_MAX_TEXT) {
-        return sp_fail(err, SP_E_INPUT, "template of %zu bytes, at most %zu are possible", size,
-                       SP_TEMPLATE_MAX_TEXT);
-    }
-    if ((st = sp_new(&jinja, 1, sizeof *jinja, err))) return st;
-    sp_heap_init(&jinja->heap, SP_TEMPLATE_MAX_TREE, SP_TEMPLATE_MAX_WORK, err);
-    parser.heap = &jinja->heap;
-    sp_jinja_lex(&parser.at, &parser.end, text, size, &jinja->heap);
-    if (!jinja->heap.status) jinja->body = parse(&parser);
-    st = jinja->heap.status;
-    jinja->heap.err = NULL;
-    if (st)
-        sp_jinja_free(jinja);
-    else
-        *out = jinja;
-    return st;
-}
-
-void sp_jinja_free(struct sp_jinja *jinja)
-{
-    if (jinja == NULL) return;
-    sp_heap_release(&jinja->heap);
-    free(jinja);
 }

@@ -66,11 +66,6 @@ struct sp_jinja_node {
     struct sp_jinja_node *next; /* next node of a list or body */
 };
 
-struct sp_jinja {
-    struct sp_heap heap;
-    struct sp_jinja_node *body;
-};
-
 /* ---- tokens (jinja_lex.c) ---- */
 
 /* Operators, and other tokens of expressions. */
