@@ -9,14 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-SP_JINJA_FUNCTION(filter_recase)
-{
-    return sp_jinja_recase(m, sp_jinja_to_text(m, in), (enum sp_jinja_case)how);
-}
-
 /* Capitalises words. A word begins at the start of the text and after whitespace or one of -([{<;
  * the rest of it becomes lower case. Unlike in str.title, "it's" stays one word. */
-SP_JINJA_FUNCTION(filter_title)
+static SP_JINJA_FUNCTION(filter_title)
 {
     struct sp_builder b = {.heap = m->heap};
     bool begins = true;
@@ -27,18 +22,13 @@ SP_JINJA_FUNCTION(filter_title)
         size_t begin = pos;
         uint32_t c = sp_utf8_next(in.text, in.len, &pos);
         struct sp_value one = sp_value_text(in.text + begin, pos - begin);
-        sp_build_value(&b, sp_jinja_recase(m, one, begins ? SP_JINJA_UPPER : SP_JINJA_LOWER));
+        sp_build_value(&b, sp_jinja_recase(m, one, NULL, begins ? SP_JINJA_UPPER : SP_JINJA_LOWER));
         begins = sp_unicode_is_space(c) || (c && c < 0x80 && strchr("-([{<", (int)c) != NULL);
     }
     return sp_builder_value(&b);
 }
 
-SP_JINJA_FUNCTION(filter_trim)
-{
-    return sp_jinja_strip(m, sp_jinja_to_text(m, in), arg[0], SP_JINJA_BOTH);
-}
-
-SP_JINJA_FUNCTION(filter_replace)
+static SP_JINJA_FUNCTION(filter_replace)
 {
     struct sp_value limit = sp_jinja_given(arg[2]) ? arg[2] : SP_VALUE_ABSENT;
     int64_t count = sp_jinja_want_integer(m, limit, -1);
@@ -47,29 +37,36 @@ SP_JINJA_FUNCTION(filter_replace)
     return sp_jinja_replace(m, in, sp_jinja_to_text(m, arg[0]), sp_jinja_to_text(m, arg[1]), count);
 }
 
-SP_JINJA_FUNCTION(filter_string)
+static SP_JINJA_FUNCTION(filter_string)
 {
     return sp_jinja_to_text(m, in);
 }
 
-SP_JINJA_FUNCTION(filter_safe)
+static SP_JINJA_FUNCTION(filter_safe)
 {
     in = sp_jinja_to_text(m, in);
     in.shape = SP_SHAPE_MARKUP;
     return in;
 }
 
-SP_JINJA_FUNCTION(filter_escape)
+static SP_JINJA_FUNCTION(filter_length)
 {
-    return sp_jinja_escape(m, in);
+    size_t n = 0;
+
+    if (in.kind == SP_V_TEXT) {
+        sp_heap_charge(m->heap, in.len / 8);
+        n = sp_text_characters(in);
+    } else if (in.kind == SP_V_DICT) {
+        n = in.dict->n;
+    } else if (in.kind == SP_V_LIST && in.shape != SP_SHAPE_ITERATOR) {
+        n = in.list->n;
+    } else if (in.kind != SP_V_UNDEFINED) {
+        sp_jinja_fail(m, "object of type '%s' has no len()", sp_jinja_type_name(in));
+    }
+    return sp_value_int((int64_t)n);
 }
 
-SP_JINJA_FUNCTION(filter_length)
-{
-    return sp_value_int((int64_t)sp_jinja_length(m, in));
-}
-
-SP_JINJA_FUNCTION(filter_default)
+static SP_JINJA_FUNCTION(filter_default)
 {
     bool boolean = sp_value_truth(arg[1]);
 
@@ -90,7 +87,7 @@ static struct sp_value indentation(struct sp_jinja_machine *m, struct sp_value w
     return sp_builder_value(&b);
 }
 
-SP_JINJA_FUNCTION(filter_tojson)
+static SP_JINJA_FUNCTION(filter_tojson)
 {
     struct sp_builder b = {.heap = m->heap};
     struct sp_jinja_json_style style = {.item_separator = sp_value_name(", "),
@@ -116,7 +113,7 @@ SP_JINJA_FUNCTION(filter_tojson)
     return sp_builder_value(&b);
 }
 
-SP_JINJA_FUNCTION(filter_indent)
+static SP_JINJA_FUNCTION(filter_indent)
 {
     struct sp_builder b = {.heap = m->heap};
     struct sp_value lines, pad, out;
@@ -127,7 +124,7 @@ SP_JINJA_FUNCTION(filter_indent)
     pad = indentation(m, arg[0], 4);
     sp_build_value(&b, in);
     sp_build(&b, "\n", 1);
-    lines = sp_jinja_splitlines(m, sp_builder_value(&b), false);
+    lines = sp_jinja_splitlines(m, sp_builder_value(&b), &SP_VALUE_ABSENT, 0);
     b = (struct sp_builder){.heap = m->heap};
     for (size_t i = 0; i < lines.list->n; i++) {
         const struct sp_value line = lines.list->at[i];
@@ -162,7 +159,7 @@ static bool parse_number(struct sp_value text, struct sp_value *out)
     return *end == '\0';
 }
 
-SP_JINJA_FUNCTION(filter_number)
+static SP_JINJA_FUNCTION(filter_number)
 {
     const bool is_float = how != 0;
     struct sp_value otherwise = is_float ? sp_value_float(0) : sp_value_int(0);
@@ -170,7 +167,7 @@ SP_JINJA_FUNCTION(filter_number)
     if (!sp_jinja_defined(m, in)) return SP_VALUE_ABSENT;
     if (arg[0].kind != SP_V_ABSENT) otherwise = arg[0];
     if (in.kind == SP_V_TEXT) {
-        in = sp_jinja_strip(m, in, SP_VALUE_ABSENT, SP_JINJA_BOTH);
+        in = sp_jinja_strip(m, in, &SP_VALUE_ABSENT, SP_JINJA_BOTH);
         if (!parse_number(in, &in)) return otherwise;
     }
     if (is_float)
@@ -181,7 +178,7 @@ SP_JINJA_FUNCTION(filter_number)
     return otherwise;
 }
 
-SP_JINJA_FUNCTION(filter_abs)
+static SP_JINJA_FUNCTION(filter_abs)
 {
     bool negative = in.kind == SP_V_INT && in.integer < 0;
 
@@ -192,7 +189,7 @@ SP_JINJA_FUNCTION(filter_abs)
     return sp_jinja_unary(m, negative ? SP_T_SUB : SP_T_ADD, in);
 }
 
-SP_JINJA_FUNCTION(filter_round)
+static SP_JINJA_FUNCTION(filter_round)
 {
     int64_t precision;
     double v, scale;
@@ -223,25 +220,25 @@ SP_JINJA_FUNCTION(filter_round)
 
 static const struct sp_jinja_function text_filters[] = {
     {"abs", "", filter_abs, NULL, 0},
-    {"capitalize", "", filter_recase, NULL, SP_JINJA_CAPITALIZE},
+    {"capitalize", "", sp_jinja_recase, NULL, SP_JINJA_CAPITALIZE},
     {"count", "", filter_length, NULL, 0},
     {"d", "default_value= boolean=", filter_default, NULL, 0},
     {"default", "default_value= boolean=", filter_default, NULL, 0},
-    {"e", "", filter_escape, NULL, 0},
-    {"escape", "", filter_escape, NULL, 0},
+    {"e", "", sp_jinja_escape, NULL, 0},
+    {"escape", "", sp_jinja_escape, NULL, 0},
     {"float", "default=", filter_number, NULL, 1},
     {"indent", "width= first= blank=", filter_indent, NULL, 0},
     {"int", "default=", filter_number, NULL, 0},
     {"length", "", filter_length, NULL, 0},
-    {"lower", "", filter_recase, NULL, SP_JINJA_LOWER},
+    {"lower", "", sp_jinja_recase, NULL, SP_JINJA_LOWER},
     {"replace", "old new count=", filter_replace, NULL, 0},
     {"round", "precision= method=", filter_round, NULL, 0},
     {"safe", "", filter_safe, NULL, 0},
     {"string", "", filter_string, NULL, 0},
     {"title", "", filter_title, NULL, 0},
     {"tojson", "ensure_ascii= indent= separators= sort_keys=", filter_tojson, NULL, 0},
-    {"trim", "chars=", filter_trim, NULL, 0},
-    {"upper", "", filter_recase, NULL, SP_JINJA_UPPER},
+    {"trim", "chars=", sp_jinja_strip, NULL, SP_JINJA_BOTH},
+    {"upper", "", sp_jinja_recase, NULL, SP_JINJA_UPPER},
     {NULL, NULL, NULL, NULL, 0},
 };
 

@@ -45,7 +45,7 @@ static struct sp_value key_of(struct sp_jinja_machine *m, struct sp_value item,
     struct sp_value key = given_attribute(m, item, attribute);
 
     if (case_sensitive || key.kind != SP_V_TEXT) return key;
-    return sp_jinja_recase(m, key, SP_JINJA_LOWER);
+    return sp_jinja_recase(m, key, NULL, SP_JINJA_LOWER);
 }
 
 /* An order of pairs {key, item} by their keys. `equal_first`: equal keys need not be orderable, so
@@ -106,7 +106,7 @@ static struct sp_value sort_list(struct sp_jinja_machine *m, const struct sp_lis
     return out;
 }
 
-SP_JINJA_FUNCTION(filter_sort)
+static SP_JINJA_FUNCTION(filter_sort)
 {
     if (arg[2].kind == SP_V_TEXT && arg[2].len && memchr(arg[2].text, ',', arg[2].len))
         return sp_heap_fail(m->heap, SP_E_UNSUPPORTED, "sort by several attributes");
@@ -117,7 +117,7 @@ SP_JINJA_FUNCTION(filter_sort)
                                        .equal_first = true});
 }
 
-SP_JINJA_FUNCTION(filter_dictsort)
+static SP_JINJA_FUNCTION(filter_dictsort)
 {
     bool by_value = sp_text_is(arg[1], "value");
 
@@ -132,7 +132,7 @@ SP_JINJA_FUNCTION(filter_dictsort)
                                        .reverse = sp_value_truth(arg[2])});
 }
 
-SP_JINJA_FUNCTION(filter_items)
+static SP_JINJA_FUNCTION(filter_items)
 {
     struct sp_value out;
 
@@ -143,7 +143,7 @@ SP_JINJA_FUNCTION(filter_items)
     return out;
 }
 
-SP_JINJA_FUNCTION(filter_list)
+static SP_JINJA_FUNCTION(filter_list)
 {
     const struct sp_list *items = sp_jinja_items(m, in);
     struct sp_value out = sp_value_list(m->heap, SP_SHAPE_PLAIN, items->n);
@@ -153,7 +153,7 @@ SP_JINJA_FUNCTION(filter_list)
     return out;
 }
 
-SP_JINJA_FUNCTION(filter_end)
+static SP_JINJA_FUNCTION(filter_end)
 {
     const bool last = how == 1;
     const struct sp_list *items;
@@ -165,7 +165,7 @@ SP_JINJA_FUNCTION(filter_end)
     return sp_jinja_undefined(m, "No %s item, sequence was empty.", last ? "last" : "first");
 }
 
-SP_JINJA_FUNCTION(filter_join)
+static SP_JINJA_FUNCTION(filter_join)
 {
     const struct sp_list *items;
     struct sp_builder b = {.heap = m->heap};
@@ -180,7 +180,7 @@ SP_JINJA_FUNCTION(filter_join)
     return sp_builder_value(&b);
 }
 
-SP_JINJA_FUNCTION(filter_reverse)
+static SP_JINJA_FUNCTION(filter_reverse)
 {
     const struct sp_value backwards[3] = {{0}, {0}, sp_value_int(-1)};
     const struct sp_list *items;
@@ -194,7 +194,7 @@ SP_JINJA_FUNCTION(filter_reverse)
     return out;
 }
 
-SP_JINJA_FUNCTION(filter_unique)
+static SP_JINJA_FUNCTION(filter_unique)
 {
     const struct sp_list *items = sp_jinja_items(m, in);
     struct sp_value seen = sp_value_dict(m->heap);
@@ -211,7 +211,7 @@ SP_JINJA_FUNCTION(filter_unique)
     return out;
 }
 
-SP_JINJA_FUNCTION(filter_extreme)
+static SP_JINJA_FUNCTION(filter_extreme)
 {
     const bool largest = how == 1;
     const struct sp_list *items = sp_jinja_items(m, in);
@@ -228,7 +228,7 @@ SP_JINJA_FUNCTION(filter_extreme)
     return out;
 }
 
-SP_JINJA_FUNCTION(filter_sum)
+static SP_JINJA_FUNCTION(filter_sum)
 {
     const struct sp_list *items = sp_jinja_items(m, in);
     struct sp_value sum = arg[1].kind == SP_V_ABSENT ? sp_value_int(0) : arg[1];
@@ -239,7 +239,7 @@ SP_JINJA_FUNCTION(filter_sum)
     return sum;
 }
 
-SP_JINJA_FUNCTION(filter_batch)
+static SP_JINJA_FUNCTION(filter_batch)
 {
     const struct sp_list *items;
     struct sp_value row = {0}, out;
@@ -270,7 +270,7 @@ static struct sp_jinja_args rest_of(const struct sp_jinja_args *args, size_t ski
 
 /* map, select and reject make an empty list of every false value: Jinja2 does not iterate over none
  * or 0. */
-SP_JINJA_FUNCTION_ANY(filter_map)
+static SP_JINJA_FUNCTION_ANY(filter_map)
 {
     const struct sp_list *items;
     const struct sp_jinja_function *filter = NULL;
@@ -298,7 +298,7 @@ SP_JINJA_FUNCTION_ANY(filter_map)
 enum { KEEP = 1, BY_ATTRIBUTE = 2 };
 
 /* Keeps or rejects the items that pass a test, or whose attribute does; no test: the true ones. */
-SP_JINJA_FUNCTION_ANY(filter_pick)
+static SP_JINJA_FUNCTION_ANY(filter_pick)
 {
     const bool by_attribute = how & BY_ATTRIBUTE, keep = how & KEEP;
     const struct sp_list *items;

@@ -22,28 +22,31 @@ struct sp_jinja_args {
 
 struct sp_jinja_machine;
 
+/* What a filter, test or method makes of a value; `how` distinguishes rows with the same `run`. */
+typedef struct sp_value sp_jinja_run_fn(struct sp_jinja_machine *m, struct sp_value in,
+                                        const struct sp_value *arg, int how);
+
 /* A filter, test or method. */
 struct sp_jinja_function {
     const char *name;
     const char *params; /* "width first=": names separated by spaces, those with = are optional */
-    struct sp_value (*run)(struct sp_jinja_machine *m, struct sp_value in,
-                           const struct sp_value *arg, int how);
+    sp_jinja_run_fn *run;
     /* Set instead of `run` for those with any number of arguments. */
     struct sp_value (*run_any)(struct sp_jinja_machine *m, struct sp_value in,
                                const struct sp_jinja_args *args, int how);
-    int how; /* what distinguishes rows with the same `run` */
+    int how;
 };
 
 #define SP_JINJA_UNUSED __attribute__((unused))
 
 /* Begins the definition of a function's `run`, and of its `run_any`. */
 #define SP_JINJA_FUNCTION(name)                                                                    \
-    static struct sp_value name(                                                                   \
-        SP_JINJA_UNUSED struct sp_jinja_machine *m, SP_JINJA_UNUSED struct sp_value in,            \
-        SP_JINJA_UNUSED const struct sp_value *arg, SP_JINJA_UNUSED int how)
+    struct sp_value name(SP_JINJA_UNUSED struct sp_jinja_machine *m,                               \
+                         SP_JINJA_UNUSED struct sp_value in,                                       \
+                         SP_JINJA_UNUSED const struct sp_value *arg, SP_JINJA_UNUSED int how)
 #define SP_JINJA_FUNCTION_ANY(name)                                                                \
-    static struct sp_value name(struct sp_jinja_machine *m, struct sp_value in,                    \
-                                const struct sp_jinja_args *args, SP_JINJA_UNUSED int how)
+    struct sp_value name(struct sp_jinja_machine *m, struct sp_value in,                           \
+                         const struct sp_jinja_args *args, SP_JINJA_UNUSED int how)
 
 /* A variable in a scope: of the template, a macro, a loop iteration, a with. */
 struct sp_jinja_binding {
@@ -138,7 +141,6 @@ bool sp_jinja_iterable(struct sp_value v);
 /* Makes the list of a dictionary's keys, values or pairs, by `shape`. */
 struct sp_value sp_jinja_view(struct sp_jinja_machine *m, const struct sp_dict *dict,
                               enum sp_value_shape shape);
-size_t sp_jinja_length(struct sp_jinja_machine *m, struct sp_value v);
 
 /* ---- functions and objects ---- */
 
@@ -199,7 +201,6 @@ struct sp_jinja_json_style {
 /* Appends json.dumps(v). */
 void sp_jinja_build_json(struct sp_builder *b, struct sp_value v,
                          const struct sp_jinja_json_style *style);
-struct sp_value sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value v);
 
 /* The byte offset of the first occurrence from `from` on, or SIZE_MAX; comparisons are work. */
 size_t sp_jinja_find(struct sp_jinja_machine *m, struct sp_value text, struct sp_value what,
@@ -207,19 +208,16 @@ size_t sp_jinja_find(struct sp_jinja_machine *m, struct sp_value text, struct sp
 
 enum sp_jinja_sides { SP_JINJA_LEFT = 1, SP_JINJA_RIGHT = 2, SP_JINJA_BOTH = 3 };
 
-/* Strips `chars`, or whitespace if they are SP_V_ABSENT or none. */
-struct sp_value sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value text,
-                               struct sp_value chars, enum sp_jinja_sides sides);
 struct sp_value sp_jinja_replace(struct sp_jinja_machine *m, struct sp_value text,
                                  struct sp_value from, struct sp_value to, int64_t count);
 
 enum sp_jinja_case { SP_JINJA_UPPER, SP_JINJA_LOWER, SP_JINJA_TITLE, SP_JINJA_CAPITALIZE };
 
-struct sp_value sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value text,
-                                enum sp_jinja_case how);
-/* True if a text has letters with case and all of them have the same one. */
-struct sp_value sp_jinja_has_case(struct sp_jinja_machine *m, struct sp_value text, bool upper);
-struct sp_value sp_jinja_splitlines(struct sp_jinja_machine *m, struct sp_value text,
-                                    bool keep_ends);
+/* Make of any value, as a text: the text in another case (how: enum sp_jinja_case); whether it has
+ * letters with case and all of them that one; the text without the characters of arg[0], or without
+ * whitespace, at its ends (how: enum sp_jinja_sides); its escaped HTML. */
+sp_jinja_run_fn sp_jinja_recase, sp_jinja_has_case, sp_jinja_strip, sp_jinja_escape;
+/* Makes the list of a text's lines, with their ends if arg[0] is true. */
+sp_jinja_run_fn sp_jinja_splitlines;
 
 #endif

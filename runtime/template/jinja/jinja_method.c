@@ -15,7 +15,7 @@ bool sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
 
 /* ---- dictionaries ---- */
 
-SP_JINJA_FUNCTION(dict_get)
+static SP_JINJA_FUNCTION(dict_get)
 {
     const struct sp_value *found;
 
@@ -25,7 +25,7 @@ SP_JINJA_FUNCTION(dict_get)
     return found ? *found : arg[1].kind == SP_V_ABSENT ? sp_value_none() : arg[1];
 }
 
-SP_JINJA_FUNCTION(dict_view)
+static SP_JINJA_FUNCTION(dict_view)
 {
     return sp_jinja_view(m, in.dict, (enum sp_value_shape)how);
 }
@@ -43,7 +43,7 @@ static const struct sp_jinja_function dict_methods[] = {
 enum { AT_END = 1, REMOVES = 2 }; /* how affixes are found, and what is made of them */
 
 /* Tells whether a text begins or ends with another, or with one of a tuple; or removes it. */
-SP_JINJA_FUNCTION(str_affix)
+static SP_JINJA_FUNCTION(str_affix)
 {
     const bool at_end = how & AT_END, removes = how & REMOVES;
     struct sp_value wanted = arg[0], out = removes ? in : sp_value_bool(false);
@@ -77,7 +77,7 @@ static size_t find_end(struct sp_jinja_machine *m, struct sp_value text, struct 
 
 enum { LAST = 1, MUST = 2 }; /* the last occurrence; there must be one */
 
-SP_JINJA_FUNCTION(str_find)
+static SP_JINJA_FUNCTION(str_find)
 {
     size_t at;
 
@@ -88,7 +88,7 @@ SP_JINJA_FUNCTION(str_find)
     return sp_value_int((int64_t)sp_text_characters(sp_value_text(in.text, at)));
 }
 
-SP_JINJA_FUNCTION(str_count)
+static SP_JINJA_FUNCTION(str_count)
 {
     size_t at;
     int64_t n = 0;
@@ -113,7 +113,7 @@ static void split_space(struct sp_jinja_machine *m, struct sp_value out, struct 
     size_t pos = 0, next;
 
     while (!m->heap->status) {
-        text = sp_jinja_strip(m, sp_value_text(text.text + pos, text.len - pos), SP_VALUE_ABSENT,
+        text = sp_jinja_strip(m, sp_value_text(text.text + pos, text.len - pos), &SP_VALUE_ABSENT,
                               SP_JINJA_LEFT);
         if (text.len == 0) break;
         pos = limit == 0 ? text.len : 0;
@@ -130,7 +130,7 @@ static void rsplit_space(struct sp_jinja_machine *m, struct sp_value out, struct
 {
     while (!m->heap->status) {
         size_t pos, prev;
-        text = sp_jinja_strip(m, text, SP_VALUE_ABSENT, SP_JINJA_RIGHT);
+        text = sp_jinja_strip(m, text, &SP_VALUE_ABSENT, SP_JINJA_RIGHT);
         if (text.len == 0) break;
         for (pos = limit == 0 ? 0 : text.len; pos > 0; pos = prev) {
             size_t next = prev = sp_utf8_prev(text.text, pos);
@@ -161,7 +161,7 @@ static void split_at(struct sp_jinja_machine *m, struct sp_value out, struct sp_
     push_part(m, out, text.text, text.text + text.len);
 }
 
-SP_JINJA_FUNCTION(str_split)
+static SP_JINJA_FUNCTION(str_split)
 {
     int64_t limit = sp_jinja_want_integer(m, arg[1], -1);
     struct sp_value out = sp_value_list(m->heap, SP_SHAPE_PLAIN, 0), *at;
@@ -179,7 +179,7 @@ SP_JINJA_FUNCTION(str_split)
     return out;
 }
 
-SP_JINJA_FUNCTION(str_partition)
+static SP_JINJA_FUNCTION(str_partition)
 {
     const bool last = how == LAST;
     const struct sp_value empty = sp_value_name(""), by = arg[0];
@@ -200,28 +200,13 @@ SP_JINJA_FUNCTION(str_partition)
     return out;
 }
 
-SP_JINJA_FUNCTION(str_splitlines)
-{
-    return sp_jinja_splitlines(m, in, sp_value_truth(arg[0]));
-}
-
-SP_JINJA_FUNCTION(str_strip)
-{
-    return sp_jinja_strip(m, in, arg[0], (enum sp_jinja_sides)how);
-}
-
-SP_JINJA_FUNCTION(str_recase)
-{
-    return sp_jinja_recase(m, in, (enum sp_jinja_case)how);
-}
-
-SP_JINJA_FUNCTION(str_replace)
+static SP_JINJA_FUNCTION(str_replace)
 {
     if (!sp_jinja_want_text(m, arg[0]) || !sp_jinja_want_text(m, arg[1])) return SP_VALUE_ABSENT;
     return sp_jinja_replace(m, in, arg[0], arg[1], sp_jinja_want_integer(m, arg[2], -1));
 }
 
-SP_JINJA_FUNCTION(str_join)
+static SP_JINJA_FUNCTION(str_join)
 {
     const struct sp_list *items = sp_jinja_items(m, arg[0]);
     struct sp_builder b = {.heap = m->heap};
@@ -253,7 +238,7 @@ static struct sp_value field_value(struct sp_jinja_machine *m, struct sp_value f
                          (int)(field.len < 60 ? field.len : 60), field.text);
 }
 
-SP_JINJA_FUNCTION_ANY(str_format)
+static SP_JINJA_FUNCTION_ANY(str_format)
 {
     struct sp_builder b = {.heap = m->heap};
     size_t next = 0;
@@ -294,7 +279,7 @@ static bool is_digit(uint32_t c)
 enum class { ALPHA, DIGIT, ALNUM, SPACE };
 
 /* True if a text is not empty and all its characters are of a class. */
-SP_JINJA_FUNCTION(str_is_class)
+static SP_JINJA_FUNCTION(str_is_class)
 {
     static bool (*const is[])(uint32_t c) = {[ALPHA] = sp_unicode_is_alpha,
                                              [DIGIT] = is_digit,
@@ -308,13 +293,8 @@ SP_JINJA_FUNCTION(str_is_class)
     return sp_value_bool(all);
 }
 
-SP_JINJA_FUNCTION(str_is_case)
-{
-    return sp_jinja_has_case(m, in, how == SP_JINJA_UPPER);
-}
-
 static const struct sp_jinja_function text_methods[] = {
-    {"capitalize", "", str_recase, NULL, SP_JINJA_CAPITALIZE},
+    {"capitalize", "", sp_jinja_recase, NULL, SP_JINJA_CAPITALIZE},
     {"count", "sub", str_count, NULL, 0},
     {"endswith", "suffix", str_affix, NULL, AT_END},
     {"find", "sub", str_find, NULL, 0},
@@ -323,12 +303,12 @@ static const struct sp_jinja_function text_methods[] = {
     {"isalnum", "", str_is_class, NULL, ALNUM},
     {"isalpha", "", str_is_class, NULL, ALPHA},
     {"isdigit", "", str_is_class, NULL, DIGIT},
-    {"islower", "", str_is_case, NULL, SP_JINJA_LOWER},
+    {"islower", "", sp_jinja_has_case, NULL, SP_JINJA_LOWER},
     {"isspace", "", str_is_class, NULL, SPACE},
-    {"isupper", "", str_is_case, NULL, SP_JINJA_UPPER},
+    {"isupper", "", sp_jinja_has_case, NULL, SP_JINJA_UPPER},
     {"join", "iterable", str_join, NULL, 0},
-    {"lower", "", str_recase, NULL, SP_JINJA_LOWER},
-    {"lstrip", "chars=", str_strip, NULL, SP_JINJA_LEFT},
+    {"lower", "", sp_jinja_recase, NULL, SP_JINJA_LOWER},
+    {"lstrip", "chars=", sp_jinja_strip, NULL, SP_JINJA_LEFT},
     {"partition", "sep", str_partition, NULL, 0},
     {"removeprefix", "prefix", str_affix, NULL, REMOVES},
     {"removesuffix", "suffix", str_affix, NULL, REMOVES | AT_END},
@@ -336,13 +316,13 @@ static const struct sp_jinja_function text_methods[] = {
     {"rfind", "sub", str_find, NULL, LAST},
     {"rpartition", "sep", str_partition, NULL, LAST},
     {"rsplit", "sep= maxsplit=", str_split, NULL, LAST},
-    {"rstrip", "chars=", str_strip, NULL, SP_JINJA_RIGHT},
+    {"rstrip", "chars=", sp_jinja_strip, NULL, SP_JINJA_RIGHT},
     {"split", "sep= maxsplit=", str_split, NULL, 0},
-    {"splitlines", "keepends=", str_splitlines, NULL, 0},
+    {"splitlines", "keepends=", sp_jinja_splitlines, NULL, 0},
     {"startswith", "prefix", str_affix, NULL, 0},
-    {"strip", "chars=", str_strip, NULL, SP_JINJA_BOTH},
-    {"title", "", str_recase, NULL, SP_JINJA_TITLE},
-    {"upper", "", str_recase, NULL, SP_JINJA_UPPER},
+    {"strip", "chars=", sp_jinja_strip, NULL, SP_JINJA_BOTH},
+    {"title", "", sp_jinja_recase, NULL, SP_JINJA_TITLE},
+    {"upper", "", sp_jinja_recase, NULL, SP_JINJA_UPPER},
     {NULL, NULL, NULL, NULL, 0},
 };
 

@@ -68,19 +68,6 @@ const struct sp_list *sp_jinja_items(struct sp_jinja_machine *m, struct sp_value
     }
 }
 
-size_t sp_jinja_length(struct sp_jinja_machine *m, struct sp_value v)
-{
-    if (v.kind == SP_V_TEXT) {
-        sp_heap_charge(m->heap, v.len / 8);
-        return sp_text_characters(v);
-    }
-    if (v.kind == SP_V_DICT) return v.dict->n;
-    if (v.kind == SP_V_LIST && v.shape != SP_SHAPE_ITERATOR) return v.list->n;
-    if (v.kind != SP_V_UNDEFINED)
-        sp_jinja_fail(m, "object of type '%s' has no len()", sp_jinja_type_name(v));
-    return 0;
-}
-
 /* Reads the next name of a parameter list; false at its end. "x=" means that x is optional. */
 static bool next_param(const char **at, struct sp_value *name, bool *optional)
 {

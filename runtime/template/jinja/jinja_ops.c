@@ -75,37 +75,12 @@ static struct sp_value too_big(struct sp_jinja_machine *m, enum sp_jinja_token o
                         sp_jinja_token_name(op));
 }
 
-static bool add_checked(int64_t *out, int64_t a, int64_t b)
-{
-    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return false;
-    *out = a + b;
-    return true;
-}
-
-static bool mul_checked(int64_t *out, int64_t a, int64_t b)
-{
-    if (a == 0 || b == 0) {
-        *out = 0;
-        return true;
-    }
-    if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN)) return false;
-    if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
-              : (b > 0 ? a < INT64_MIN / b : a < INT64_MAX / b))
-        return false;
-    *out = a * b;
-    return true;
-}
-
 static bool pow_checked(int64_t *out, int64_t base, int64_t exponent)
 {
-    int64_t result = 1;
-
-    while (exponent > 0) {
-        if ((exponent & 1) && !mul_checked(&result, result, base)) return false;
-        exponent >>= 1;
-        if (exponent && !mul_checked(&base, base, base)) return false;
+    for (*out = 1; exponent > 0; exponent >>= 1) {
+        if ((exponent & 1) && __builtin_mul_overflow(*out, base, out)) return false;
+        if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) return false;
     }
-    *out = result;
     return true;
 }
 
@@ -115,7 +90,7 @@ static bool floor_div(int64_t *quotient, int64_t *rest, int64_t a, int64_t b)
 {
     if (b == -1) {
         *rest = 0;
-        return mul_checked(quotient, a, b);
+        return !__builtin_mul_overflow(a, b, quotient);
     }
     *quotient = a / b;
     *rest = a % b;
@@ -172,14 +147,13 @@ static struct sp_value int_op(struct sp_jinja_machine *m, enum sp_jinja_token op
         return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
     switch (op) {
     case SP_T_ADD:
-        fits = add_checked(&r, a, b);
+        fits = !__builtin_add_overflow(a, b, &r);
         break;
     case SP_T_SUB:
-        fits = b < 0 ? a <= INT64_MAX + b : a >= INT64_MIN + b;
-        if (fits) r = a - b;
+        fits = !__builtin_sub_overflow(a, b, &r);
         break;
     case SP_T_MUL:
-        fits = mul_checked(&r, a, b);
+        fits = !__builtin_mul_overflow(a, b, &r);
         break;
     case SP_T_POW:
         fits = pow_checked(&r, a, b);
@@ -234,8 +208,8 @@ static struct sp_value join_texts(struct sp_jinja_machine *m, struct sp_value a,
     bool markup = a.shape == SP_SHAPE_MARKUP || b.shape == SP_SHAPE_MARKUP;
     struct sp_value out;
 
-    sp_build_value(&text, markup ? sp_jinja_escape(m, a) : a);
-    sp_build_value(&text, markup ? sp_jinja_escape(m, b) : b);
+    sp_build_value(&text, markup ? sp_jinja_escape(m, a, NULL, 0) : a);
+    sp_build_value(&text, markup ? sp_jinja_escape(m, b, NULL, 0) : b);
     out = sp_builder_value(&text);
     if (markup) out.shape = SP_SHAPE_MARKUP;
     return out;

@@ -3,7 +3,7 @@
 
 /* Defines a test that depends on the value alone. */
 #define KIND_TEST(name, condition)                                                                 \
-    SP_JINJA_FUNCTION(name)                                                                        \
+    static SP_JINJA_FUNCTION(name)                                                                 \
     {                                                                                              \
         return sp_value_bool(condition);                                                           \
     }
@@ -31,7 +31,7 @@ KIND_TEST(test_callable,
                ((const struct sp_jinja_object *)in.object)->kind != SP_JINJA_NAMESPACE))
 
 /* Tells whether the remainder of a division by arg[0], or by 2, is the one of the row. */
-SP_JINJA_FUNCTION(test_remainder)
+static SP_JINJA_FUNCTION(test_remainder)
 {
     struct sp_value by = arg[0].kind == SP_V_ABSENT ? sp_value_int(2) : arg[0];
     struct sp_value rest = sp_jinja_binary(m, SP_T_MOD, in, by);
@@ -39,23 +39,18 @@ SP_JINJA_FUNCTION(test_remainder)
     return sp_value_bool(sp_value_equal(m->heap, rest, sp_value_int(how)));
 }
 
-SP_JINJA_FUNCTION(test_compare)
+static SP_JINJA_FUNCTION(test_compare)
 {
     return sp_value_bool(sp_jinja_compare(m, (enum sp_jinja_token)how, in, arg[0]));
 }
 
 /* Compares identity, as far as values have one: the same object, or equal small values. */
-SP_JINJA_FUNCTION(test_sameas)
+static SP_JINJA_FUNCTION(test_sameas)
 {
     if (in.kind != arg[0].kind) return sp_value_bool(false);
     if (in.kind == SP_V_LIST) return sp_value_bool(in.list == arg[0].list);
     if (in.kind == SP_V_DICT) return sp_value_bool(in.dict == arg[0].dict);
     return sp_value_bool(sp_value_equal(m->heap, in, arg[0]));
-}
-
-SP_JINJA_FUNCTION(test_case)
-{
-    return sp_jinja_has_case(m, sp_jinja_to_text(m, in), how == SP_JINJA_UPPER);
 }
 
 static const struct sp_jinja_function tests[] = {
@@ -82,7 +77,7 @@ static const struct sp_jinja_function tests[] = {
     {"iterable", "", test_iterable, NULL, 0},
     {"le", "other", test_compare, NULL, SP_T_LE},
     {"lessthan", "other", test_compare, NULL, SP_T_LT},
-    {"lower", "", test_case, NULL, SP_JINJA_LOWER},
+    {"lower", "", sp_jinja_has_case, NULL, SP_JINJA_LOWER},
     {"lt", "other", test_compare, NULL, SP_T_LT},
     {"mapping", "", test_mapping, NULL, 0},
     {"ne", "other", test_compare, NULL, SP_T_NE},
@@ -94,7 +89,7 @@ static const struct sp_jinja_function tests[] = {
     {"string", "", test_string, NULL, 0},
     {"true", "", test_true, NULL, 0},
     {"undefined", "", test_undefined, NULL, 0},
-    {"upper", "", test_case, NULL, SP_JINJA_UPPER},
+    {"upper", "", sp_jinja_has_case, NULL, SP_JINJA_UPPER},
     {NULL, NULL, NULL, NULL, 0},
 };
 

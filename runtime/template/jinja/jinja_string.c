@@ -38,9 +38,9 @@ static bool in_set(struct sp_value chars, uint32_t c)
     return false;
 }
 
-struct sp_value sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value text,
-                               struct sp_value chars, enum sp_jinja_sides sides)
+SP_JINJA_FUNCTION(sp_jinja_strip)
 {
+    const struct sp_value text = sp_jinja_to_text(m, in), chars = arg[0];
     bool by_whitespace = !sp_jinja_given(chars);
     size_t begin = 0, end = text.len, steps = 1;
     struct sp_value out;
@@ -49,11 +49,11 @@ struct sp_value sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value text,
         if (!sp_jinja_defined(m, chars)) return SP_VALUE_ABSENT;
         return sp_jinja_fail(m, "strip arg must be None or str, not %s", sp_jinja_type_name(chars));
     }
-    for (size_t next = 0; (sides & SP_JINJA_LEFT) && begin < end; begin = next, steps++) {
+    for (size_t next = 0; (how & SP_JINJA_LEFT) && begin < end; begin = next, steps++) {
         uint32_t c = sp_utf8_next(text.text, end, &next);
         if (!(by_whitespace ? sp_unicode_is_space(c) : in_set(chars, c))) break;
     }
-    for (size_t prev = end; (sides & SP_JINJA_RIGHT) && end > begin; end = prev, steps++) {
+    for (size_t prev = end; (how & SP_JINJA_RIGHT) && end > begin; end = prev, steps++) {
         size_t next = prev = sp_utf8_prev(text.text, end);
         uint32_t c = sp_utf8_next(text.text, end, &next);
         if (!(by_whitespace ? sp_unicode_is_space(c) : in_set(chars, c))) break;
@@ -110,25 +110,16 @@ static bool final_sigma(struct sp_value text, size_t begin, size_t end)
 static size_t mapped(uint32_t to[SP_CASE_FOLD_MAX], uint32_t c, enum sp_jinja_case how, bool first,
                      bool in_word)
 {
-    switch (how) {
-    case SP_JINJA_UPPER:
-        return sp_unicode_upper(to, c);
-    case SP_JINJA_TITLE:
-        return in_word ? sp_unicode_lower(to, c) : sp_unicode_title(to, c);
-    case SP_JINJA_CAPITALIZE:
-        return first ? sp_unicode_title(to, c) : sp_unicode_lower(to, c);
-    case SP_JINJA_LOWER:
-        return sp_unicode_lower(to, c);
-    }
-    to[0] = c;
-    return 1;
+    if (how == SP_JINJA_UPPER) return sp_unicode_upper(to, c);
+    if ((how == SP_JINJA_TITLE && !in_word) || (how == SP_JINJA_CAPITALIZE && first))
+        return sp_unicode_title(to, c);
+    return sp_unicode_lower(to, c);
 }
 
-struct sp_value sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value text,
-                                enum sp_jinja_case how)
+SP_JINJA_FUNCTION(sp_jinja_recase)
 {
     struct sp_builder b = {.heap = m->heap};
-    struct sp_value out;
+    struct sp_value text = sp_jinja_to_text(m, in), out;
     char bytes[SP_UTF8_MAX];
     bool in_word = false;
     size_t pos = 0;
@@ -137,7 +128,7 @@ struct sp_value sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value text
         uint32_t to[SP_CASE_FOLD_MAX];
         size_t begin = pos;
         uint32_t c = sp_utf8_next(text.text, text.len, &pos);
-        size_t n = mapped(to, c, how, begin == 0, in_word);
+        size_t n = mapped(to, c, (enum sp_jinja_case)how, begin == 0, in_word);
         if (c == 0x3a3 && to[0] == 0x3c3 && final_sigma(text, begin, pos)) to[0] = 0x3c2;
         in_word = sp_unicode_is_cased(c);
         for (size_t i = 0; i < n; i++)
@@ -148,14 +139,15 @@ struct sp_value sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value text
     return out;
 }
 
-struct sp_value sp_jinja_has_case(struct sp_jinja_machine *m, struct sp_value text, bool upper)
+SP_JINJA_FUNCTION(sp_jinja_has_case)
 {
+    const struct sp_value text = sp_jinja_to_text(m, in);
     bool any = false, all = true;
 
     for (size_t pos = 0; pos < text.len && all;) {
         uint32_t c = sp_utf8_next(text.text, text.len, &pos);
         if (!sp_unicode_is_cased(c)) continue;
-        all = upper ? sp_unicode_is_upper(c) : sp_unicode_is_lower(c);
+        all = how == SP_JINJA_UPPER ? sp_unicode_is_upper(c) : sp_unicode_is_lower(c);
         any = true;
     }
     sp_heap_charge(m->heap, text.len / 4);
@@ -168,22 +160,22 @@ static bool line_end(uint32_t c)
            c == 0x2029;
 }
 
-struct sp_value sp_jinja_splitlines(struct sp_jinja_machine *m, struct sp_value text,
-                                    bool keep_ends)
+SP_JINJA_FUNCTION(sp_jinja_splitlines)
 {
+    const bool keep_ends = sp_value_truth(arg[0]);
     struct sp_value out = sp_value_list(m->heap, SP_SHAPE_PLAIN, 0);
     size_t pos = 0, begin = 0;
 
-    while (pos < text.len) {
+    while (pos < in.len) {
         size_t end = pos;
-        if (!line_end(sp_utf8_next(text.text, text.len, &pos))) continue;
-        if (text.text[end] == '\r' && pos < text.len && text.text[pos] == '\n') pos++;
+        if (!line_end(sp_utf8_next(in.text, in.len, &pos))) continue;
+        if (in.text[end] == '\r' && pos < in.len && in.text[pos] == '\n') pos++;
         sp_list_push(m->heap, out.list,
-                     sp_value_text(text.text + begin, (keep_ends ? pos : end) - begin));
+                     sp_value_text(in.text + begin, (keep_ends ? pos : end) - begin));
         begin = pos;
     }
-    if (begin < text.len)
-        sp_list_push(m->heap, out.list, sp_value_text(text.text + begin, text.len - begin));
-    sp_heap_charge(m->heap, text.len / 4);
+    if (begin < in.len)
+        sp_list_push(m->heap, out.list, sp_value_text(in.text + begin, in.len - begin));
+    sp_heap_charge(m->heap, in.len / 4);
     return out;
 }

@@ -10,11 +10,6 @@
 
 static void repr_at(struct sp_builder *b, struct sp_value v, int depth);
 
-static void too_deep(struct sp_builder *b)
-{
-    sp_heap_fail(b->heap, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
-}
-
 /* Appends a quoted text, with double quotes if it contains single ones only. */
 static void repr_text(struct sp_builder *b, struct sp_value v)
 {
@@ -118,8 +113,7 @@ static void repr_object(struct sp_builder *b, const struct sp_jinja_object *obje
 
 static void repr_at(struct sp_builder *b, struct sp_value v, int depth)
 {
-    if (depth > SP_VALUE_DEPTH) too_deep(b);
-    if (b->heap->status) return;
+    if (!sp_heap_may_nest(b->heap, depth)) return;
     switch (v.kind) {
     case SP_V_ABSENT:
     case SP_V_UNDEFINED:
@@ -179,13 +173,13 @@ struct sp_value sp_jinja_to_text(struct sp_jinja_machine *m, struct sp_value v)
     return sp_builder_value(&b);
 }
 
-struct sp_value sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value v)
+SP_JINJA_FUNCTION(sp_jinja_escape)
 {
     static const char from[] = "&<>'\"";
     static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
     struct sp_builder b = {.heap = m->heap};
+    struct sp_value v = sp_jinja_to_text(m, in);
 
-    v = sp_jinja_to_text(m, v);
     if (v.shape == SP_SHAPE_MARKUP) return v;
     for (size_t i = 0; i < v.len; i++) {
         const char *found = v.text[i] ? strchr(from, v.text[i]) : NULL;
@@ -258,8 +252,7 @@ static void json_dict(struct sp_builder *b, const struct sp_dict *dict,
 static void json_at(struct sp_builder *b, struct sp_value v,
                     const struct sp_jinja_json_style *style, int depth)
 {
-    if (depth > SP_VALUE_DEPTH) too_deep(b);
-    if (b->heap->status) return;
+    if (!sp_heap_may_nest(b->heap, depth)) return;
     if (v.kind == SP_V_NONE)
         sp_build_text(b, "null");
     else if (v.kind == SP_V_BOOL)
