@@ -1,5 +1,6 @@
 /* A chat: opening it learns from the template how the model writes answers. */
 #include "format/base/mem.h"
+#include "format/json/json_write.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_pending.h"
 #include "runtime/chat/chat_probe.h"
@@ -84,16 +85,13 @@ static enum sp_status find_specials(struct sp_chat_specials *out,
 static char *text_after_answer(const struct sp_template *t, const char *conversation,
                                const char *answer)
 {
-    struct sp_json *messages = NULL;
+    struct sp_json_out messages = {0};
     struct sp_template_input in = {.now = {2000, 1, 1, 0, 0, 0}};
-    char *text = NULL, *tail;
+    char *text, *tail;
     size_t size;
 
-    if (sp_json_parse(&messages, conversation, strlen(conversation), SP_JSON_STRICT, NULL))
-        return NULL;
-    in.messages = messages;
-    if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
-    sp_json_free(messages);
+    sp_json_out_raw(&messages, conversation);
+    (void)!sp_probe_render_messages(&text, &size, t, &messages, NULL, &in, NULL);
     tail = text ? strstr(text, answer) : NULL;
     if (tail != NULL) {
         tail += strlen(answer);

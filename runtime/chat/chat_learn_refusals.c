@@ -107,31 +107,17 @@ static enum sp_status takes(bool *taken, const struct sp_template *t, const stru
                             const struct sp_chat_format *format, struct sp_err *err)
 {
     struct sp_json_out out = {0};
-    struct sp_json *messages = NULL, *tools = NULL;
     bool exhausted = false;
     struct sp_template_input in = {
         .generation_prompt = true, .now = {2025, 1, 1, 0, 0, 0}, .exhausted = &exhausted};
-    struct sp_err own = {0};
-    char *text = NULL;
+    char *text;
     size_t size;
     enum sp_status st;
 
     write_probe(&out, probe, format);
-    if ((st = sp_json_out_parse(&messages, &out, SP_OK, err))) return st;
-    if (probe->tools &&
-        (st = sp_json_parse(&tools, probe->tools, strlen(probe->tools), SP_JSON_STRICT, err)))
-        goto done;
-    in.messages = messages;
-    in.tools = tools;
-    *taken = sp_template_render(&text, &size, t, &in, &own) == SP_OK && has_words(text, probe);
-    if (own.status == SP_E_NOMEM || own.status == SP_E_BUG)
-        st = sp_fail_as(err, &own);
-    else if (exhausted)
-        st = sp_fail(err, SP_E_CHECK, "%s", own.text);
+    st = sp_probe_render_messages(&text, &size, t, &out, probe->tools, &in, err);
+    *taken = text && has_words(text, probe);
     free(text);
-done:
-    sp_json_free(messages);
-    sp_json_free(tools);
     return st;
 }
 

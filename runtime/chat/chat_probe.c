@@ -37,41 +37,56 @@ static void write_call(struct sp_json_out *out, const struct sp_probe *probe, un
 
 static void write_answer(struct sp_json_out *out, const struct sp_probe *probe)
 {
-    sp_json_out_raw(out, ", {\"role\": \"assistant\", \"content\": ");
     switch (probe->answer) {
     case SP_PROBE_NONE:
         break;
     case SP_PROBE_PLAIN:
-        sp_json_out_raw(out, "\"" SP_PROBE_CONTENT "\"}");
+        sp_json_out_put(out, "{role:'assistant', content:'" SP_PROBE_CONTENT "'}");
         break;
     case SP_PROBE_REASONING_ALONE:
-        sp_json_out_raw(out, "\"" SP_PROBE_CONTENT
-                             "\", \"reasoning_content\": \"" SP_PROBE_REASONING "\", "
-                             "\"thinking\": \"" SP_PROBE_REASONING "\"}");
+        sp_json_out_put(out, "{role:'assistant', content:'" SP_PROBE_CONTENT
+                             "', reasoning_content:'" SP_PROBE_REASONING
+                             "', thinking:'" SP_PROBE_REASONING "'}");
         break;
     case SP_PROBE_REASONING_PARTS:
-        sp_json_out_raw(out, "[{\"type\": \"thinking\", \"thinking\": \"" SP_PROBE_REASONING "\"}, "
-                             "{\"type\": \"text\", \"text\": \"" SP_PROBE_CONTENT "\"}]}");
+        sp_json_out_put(out, "{role:'assistant', content:[{type:'thinking', "
+                             "thinking:'" SP_PROBE_REASONING
+                             "'}, {type:'text', text:'" SP_PROBE_CONTENT "'}]}");
         break;
     case SP_PROBE_CALLS:
-        sp_json_out_raw(out, probe->null_content ? "null" : "\"\"");
-        sp_json_out_raw(out, ", \"tool_calls\": [");
+        sp_json_out_put(out, "{role:'assistant', content:%s, tool_calls:[",
+                        probe->null_content ? NULL : "");
         for (unsigned i = 0; i < probe->n_calls; i++)
             write_call(out, probe, i);
-        sp_json_out_raw(out, "]}");
+        sp_json_out_put(out, "]}");
         break;
     }
 }
 
-static enum sp_status read_messages(struct sp_json **out, const struct sp_probe *probe,
-                                    struct sp_err *err)
+enum sp_status sp_probe_render_messages(char **text, size_t *size, const struct sp_template *t,
+                                        struct sp_json_out *messages, const char *tools,
+                                        struct sp_template_input *in, struct sp_err *err)
 {
-    struct sp_json_out messages = {0};
+    struct sp_json *parsed = NULL, *declared = NULL;
+    struct sp_err own = {0};
+    enum sp_status st;
 
-    sp_json_out_raw(&messages, "[{\"role\": \"user\", \"content\": \"" QUESTION "\"}");
-    if (probe->answer != SP_PROBE_NONE) write_answer(&messages, probe);
-    sp_json_out_raw(&messages, "]");
-    return sp_json_out_parse(out, &messages, SP_OK, err);
+    *text = NULL;
+    if ((st = sp_json_out_parse(&parsed, messages, SP_OK, err))) return st;
+    if (tools && (st = sp_json_parse(&declared, tools, strlen(tools), SP_JSON_STRICT, err)))
+        goto done;
+    in->messages = parsed;
+    in->tools = declared;
+    if (sp_template_render(text, size, t, in, &own) == SP_OK) goto done;
+    *text = NULL;
+    if (in->exhausted && *in->exhausted)
+        st = sp_fail(err, SP_E_CHECK, "%s", own.text);
+    else if (own.status == SP_E_NOMEM || own.status == SP_E_BUG)
+        st = sp_fail_as(err, &own);
+done:
+    sp_json_free(parsed);
+    sp_json_free(declared);
+    return st;
 }
 
 /* Reduces the text to what follows the last question. */
@@ -89,7 +104,7 @@ static bool cut_question(char *text)
 enum sp_status sp_probe_render(char **text, const struct sp_template *t,
                                const struct sp_probe *probe, bool whole, struct sp_err *err)
 {
-    struct sp_json *messages = NULL, *tools = NULL;
+    struct sp_json_out messages = {0};
     bool exhausted = false;
     struct sp_template_input in = {
         .generation_prompt = probe->answer == SP_PROBE_NONE,
@@ -98,28 +113,18 @@ enum sp_status sp_probe_render(char **text, const struct sp_template *t,
         .now = {2025, 1, 1, 0, 0, 0},
         .exhausted = &exhausted,
     };
-    struct sp_err ours = {0};
     enum sp_status st;
     size_t len;
 
-    *text = NULL;
-    if ((st = read_messages(&messages, probe, err))) return st;
-    if (probe->tools && (st = sp_probe_tools(&tools, err))) goto done;
-    in.messages = messages;
-    in.tools = tools;
-    if (sp_template_render(text, &len, t, &in, &ours)) {
-        *text = NULL;
-        if (exhausted)
-            st = sp_fail(err, SP_E_CHECK, "%s", ours.text);
-        else if (ours.status == SP_E_NOMEM || ours.status == SP_E_BUG)
-            st = sp_fail(err, ours.status, "%s", ours.text);
-    } else if (strlen(*text) != len || (!whole && !cut_question(*text))) {
+    sp_json_out_put(&messages, "[{role:'user', content:'" QUESTION "'}");
+    write_answer(&messages, probe);
+    sp_json_out_put(&messages, "]");
+    st = sp_probe_render_messages(text, &len, t, &messages, probe->tools ? functions : NULL, &in,
+                                  err);
+    if (*text && (strlen(*text) != len || (!whole && !cut_question(*text)))) {
         free(*text);
         *text = NULL;
     }
-done:
-    sp_json_free(messages);
-    sp_json_free(tools);
     return st;
 }
 

@@ -41,6 +41,14 @@ SP_MUST_CHECK enum sp_status sp_probe_render(char **text, const struct sp_templa
                                              const struct sp_probe *probe, bool whole,
                                              struct sp_err *err);
 
+/* Renders messages, a JSON array that is taken from `messages`, with `tools` (JSON; NULL: none) and
+ * what else the input says. *text as above, with *size bytes. */
+struct sp_json_out;
+SP_MUST_CHECK enum sp_status
+sp_probe_render_messages(char **text, size_t *size, const struct sp_template *t,
+                         struct sp_json_out *messages, const char *tools,
+                         struct sp_template_input *in, struct sp_err *err);
+
 /* The functions of the probes, as `tools`; owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_probe_tools(struct sp_json **out, struct sp_err *err);
 
