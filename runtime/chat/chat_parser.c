@@ -6,97 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a call that is still being written ---- */
-
-/* The known parts of a call that a grammar guarantees to be one: places in the source's text. Only
- * for calls that are JSON with the name first. */
-struct partial_call {
-    size_t name, n_name;
-    size_t arguments, n_arguments; /* begin and known length of the arguments, if they have begun */
-};
-
-struct reading {
-    const char *text;
-    size_t size, at;
-};
-
-static void skip_whitespace(struct reading *r)
-{
-    r->at += sp_whitespace_run(r->text + r->at, r->size - r->at);
-}
-
-/* Skips a byte after whitespace. */
-static bool skip(struct reading *r, char c)
-{
-    skip_whitespace(r);
-    if (r->at == r->size || r->text[r->at] != c) return false;
-    r->at++;
-    return true;
-}
-
-/* Skips a string without escapes to its end: names have none. */
-static bool skip_string(struct reading *r, size_t *at, size_t *len)
-{
-    const char *end;
-
-    if (!skip(r, '"')) return false;
-    *at = r->at;
-    end = memchr(r->text + r->at, '"', r->size - r->at);
-    if (end == NULL) return false;
-    *len = (size_t)(end - r->text) - r->at;
-    r->at += *len + 1;
-    return memchr(r->text + *at, '\\', *len) == NULL;
-}
-
-/* Finds {"name": "f", "arguments": or {"f": */
-static bool find_in_object(struct reading *r, struct partial_call *out,
-                           const struct sp_tool_call_format *s)
-{
-    size_t at, len;
-
-    (void)skip(r, '[');
-    if (!skip(r, '{')) return false;
-    if (!*s->name_key) return skip_string(r, &out->name, &out->n_name) && skip(r, ':');
-    return skip_string(r, &at, &len) && skip(r, ':') && skip_string(r, &out->name, &out->n_name) &&
-           skip(r, ',') && skip_string(r, &at, &len) && skip(r, ':');
-}
-
-static bool find_after_name(struct reading *r, struct partial_call *out,
-                            const struct sp_tool_call_format *s)
-{
-    const char *brace = memchr(r->text, '{', r->size);
-    size_t at = 0, len = 0;
-
-    if (brace == NULL) return false;
-    if (*s->before_arguments &&
-        sp_tag_find(s->before_arguments, r->text, r->size, &at, &len) != SP_TAG_YES)
-        return false;
-    out->name = sp_whitespace_run(r->text, r->size);
-    if (!*s->before_arguments) at = (size_t)(brace - r->text);
-    out->n_name = sp_trim_whitespace(r->text + out->name, at - out->name);
-    r->at = at + len;
-    return true;
-}
-
-static bool partial_call_read(struct partial_call *out, const struct sp_tool_call_source *source)
-{
-    const struct sp_tool_call_format *s = source->format;
-    struct reading r = {source->text, source->size, 0};
-    bool named = false;
-    size_t end;
-
-    if (s->style == SP_TOOL_CALL_OBJECT) named = find_in_object(&r, out, s);
-    if (s->style == SP_TOOL_CALL_NAMED) named = find_after_name(&r, out, s);
-    if (!named) return false;
-    skip_whitespace(&r);
-    if (r.at == r.size || r.text[r.at] != '{') return false;
-    out->arguments = r.at;
-    out->n_arguments = r.size - r.at;
-    if (sp_tool_value_json_end(&end, r.text + r.at, r.size - r.at) == SP_VALUE_READ)
-        out->n_arguments = end;
-    return true;
-}
-
 enum state { CONTENT, REASONING, CALL, AFTER_CALL };
 
 struct sp_chat_parser {
@@ -350,28 +259,18 @@ static enum step give_up_call(struct sp_chat_parser *p, bool final)
 }
 
 /* Emits the new part of a call that is certain to be one. */
-static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_call_source *source,
-                                 struct sp_err *err)
+static void emit_start(struct sp_chat_parser *p)
 {
-    struct partial_call partial;
-    enum sp_status st;
+    const struct sp_tool_call *call = &p->call;
 
     if (!p->reading.constrained || p->fenced || (p->bare && p->reading.tagged_only) ||
-        !partial_call_read(&partial, source))
-        return SP_OK;
-    if (!p->is_started) {
-        p->call.name.len = 0;
-        if ((st =
-                 sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name, err)))
-            return st;
-        if ((st = sp_strbuf_append(&p->call.name, "", 1, err))) return st;
-        emit_beginning(p, SP_CHAT_TOOL_CALL_START, "", 0);
-        p->is_started = true;
-    }
-    emit_beginning(p, SP_CHAT_TOOL_CALL_ARGUMENTS, source->text + partial.arguments + p->n_emitted,
-                   partial.n_arguments - p->n_emitted);
-    p->n_emitted = partial.n_arguments;
-    return SP_OK;
+        call->written == NULL)
+        return;
+    if (!p->is_started) emit_beginning(p, SP_CHAT_TOOL_CALL_START, "", 0);
+    p->is_started = true;
+    emit_beginning(p, SP_CHAT_TOOL_CALL_ARGUMENTS, call->written + p->n_emitted,
+                   call->n_written - p->n_emitted);
+    p->n_emitted = call->n_written;
 }
 
 static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool final,
@@ -390,8 +289,8 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     enum sp_status st;
     size_t used;
 
-    if ((st = emit_start(p, &source, err))) return st;
     if ((st = sp_tool_call_read(&read, &p->call, &used, &source, err))) return st;
+    emit_start(p);
     *step = read == SP_VALUE_MORE || p->is_started ? WAIT : AGAIN;
     if (read == SP_VALUE_NONE && !p->is_started) *step = give_up_call(p, final);
     if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */

@@ -9,6 +9,7 @@ bool sp_tool_call_is_list(const struct sp_tool_call_format *s)
 
 static void set_name(struct sp_tool_call *call, const char *name, size_t size)
 {
+    call->name.len = 0;
     if (sp_strbuf_append(&call->name, name, size, NULL) ||
         sp_strbuf_append(&call->name, "", 1, NULL))
         call->arguments.no_memory = true;
@@ -108,6 +109,51 @@ static enum sp_value_read take_object(struct sp_tool_call *call,
     return append_arguments(call, value);
 }
 
+/* Skips a byte after whitespace. */
+static bool skip(const struct sp_tool_call_source *in, size_t *at, char c)
+{
+    *at += sp_whitespace_run(in->text + *at, in->size - *at);
+    if (*at == in->size || in->text[*at] != c) return false;
+    ++*at;
+    return true;
+}
+
+/* Skips a string without escapes to its end: names have none. */
+static bool skip_string(const struct sp_tool_call_source *in, size_t *at, size_t *begin,
+                        size_t *len)
+{
+    const char *end;
+
+    if (!skip(in, at, '"')) return false;
+    *begin = *at;
+    end = memchr(in->text + *at, '"', in->size - *at);
+    if (end == NULL) return false;
+    *len = (size_t)(end - in->text) - *at;
+    *at += *len + 1;
+    return memchr(in->text + *begin, '\\', *len) == NULL;
+}
+
+/* Finds the arguments that have begun, {"name": "f", "arguments": { or {"f": {, and the name before
+ * them, in an object that a grammar guarantees to be a call. */
+static void find_arguments(struct sp_tool_call *call, const struct sp_tool_call_source *in,
+                           size_t at)
+{
+    size_t name, n_name, key, n_key, end;
+    bool found = skip(in, &at, '{');
+
+    if (*in->format->name_key)
+        found = found && skip_string(in, &at, &key, &n_key) && skip(in, &at, ':');
+    found = found && skip_string(in, &at, &name, &n_name);
+    if (*in->format->name_key)
+        found = found && skip(in, &at, ',') && skip_string(in, &at, &key, &n_key);
+    if (!found || !skip(in, &at, ':') || !skip(in, &at, '{')) return;
+    set_name(call, in->text + name, n_name);
+    call->written = in->text + at - 1;
+    call->n_written = in->size - at + 1;
+    if (sp_tool_value_json_end(&end, call->written, call->n_written) == SP_VALUE_READ)
+        call->n_written = end;
+}
+
 static enum sp_value_read read_object(struct sp_tool_call *call, size_t *used,
                                       const struct sp_tool_call_source *in)
 {
@@ -121,6 +167,7 @@ static enum sp_value_read read_object(struct sp_tool_call *call, size_t *used,
     }
     if (at == in->size) return SP_VALUE_MORE;
     if (in->text[at] != '{') return SP_VALUE_NONE;
+    if (in->constrained && in->format->style == SP_TOOL_CALL_OBJECT) find_arguments(call, in, at);
     read = sp_tool_value_json_end(&end, in->text + at, in->size - at);
     if (read != SP_VALUE_READ) return read;
     *used = at + end;
@@ -176,6 +223,8 @@ static enum sp_value_read read_named(struct sp_tool_call *call, size_t *used,
         return read;
     }
     read = sp_tool_value_json_end(&end, in->text + at, in->size - at);
+    call->written = in->text + at;
+    call->n_written = read == SP_VALUE_READ ? end : in->size - at;
     if (read != SP_VALUE_READ) return read;
     *used = at + end;
     object = parse_object(call, in->text + at, end);
@@ -352,6 +401,7 @@ enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *
     };
 
     call->name.len = call->arguments.text.len = 0;
+    call->written = NULL;
     call->arguments.comma = false;
     *read = SP_VALUE_NONE;
     if (readers[in->format->style]) *read = readers[in->format->style](call, used, in);

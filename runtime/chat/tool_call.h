@@ -8,10 +8,14 @@
 /* MORE: the text ends inside the value. */
 enum sp_value_read { SP_VALUE_MORE, SP_VALUE_READ, SP_VALUE_NONE };
 
-/* Valid when zeroed; both are owned. */
+/* Valid when zeroed. */
 struct sp_tool_call {
-    struct sp_strbuf name;        /* the function's name and a NUL */
-    struct sp_json_out arguments; /* a JSON object in `text`; no_memory: of the name, too */
+    struct sp_strbuf name;        /* the function's name and a NUL; owned */
+    struct sp_json_out arguments; /* a JSON object in `text`, owned; no_memory: of the name, too */
+    /* The arguments as the source writes them, as far as they are known; borrowed from it. NULL:
+     * they have not begun, or what is written is not JSON that only a call can be. */
+    const char *written; /* [n_written] */
+    size_t n_written;
 };
 
 /* The source of a call: the text after its opening tag. */

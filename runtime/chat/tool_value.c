@@ -37,19 +37,8 @@ enum sp_value_read sp_tool_value_json_end(size_t *end, const char *text, size_t 
 
 void sp_tool_value_string(struct sp_json_out *out, const char *text, size_t size)
 {
-    sp_json_out_bytes(out, "\"", 1);
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '\n')
-            sp_json_out_raw(out, "\\n");
-        else if (c < 0x20)
-            sp_json_out_print(out, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            sp_json_out_bytes(out, (char[]){'\\', (char)c}, 2);
-        else
-            sp_json_out_bytes(out, text + i, 1);
-    }
-    sp_json_out_bytes(out, "\"", 1);
+    out->comma = false;
+    sp_json_out_string(out, NULL, text, size);
 }
 
 /* ---- notations ---- */
