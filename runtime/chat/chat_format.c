@@ -85,36 +85,26 @@ bool sp_chat_format_opens_reasoning(const struct sp_chat_format *s, const char *
 
 /* ---- for people ---- */
 
-struct line {
-    char *text;
-    size_t len;
-};
-
-static void add(struct line *line, const char *text)
+/* Appends texts up to a NULL. */
+static void add(char text[SP_CHAT_FORMAT_TEXT], const char *const *parts)
 {
-    for (; *text && line->len + 1 < SP_CHAT_FORMAT_TEXT; text++)
-        line->text[line->len++] = *text == SP_TAG_ANY ? '*' : *text == '\n' ? ' ' : *text;
-    line->text[line->len] = '\0';
-}
+    size_t len = strlen(text);
 
-static void add_all(struct line *line, const char *const *texts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        add(line, texts[i]);
+    for (; *parts; parts++)
+        for (const char *c = *parts; *c && len + 1 < SP_CHAT_FORMAT_TEXT; c++)
+            text[len++] = *c == SP_TAG_ANY ? '*' : *c == '\n' ? ' ' : *c;
+    text[len] = '\0';
 }
 
 const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
                                               const struct sp_chat_format *s)
 {
-    struct line line = {text, 0};
+    const char *const harmony[] = {"<|channel|>analysis<|message|>...<|end|>", NULL};
+    const char *const tags[] = {s->reasoning_open, "...", s->reasoning_close, NULL};
+    const char *const none[] = {"none found in the template", NULL};
 
     *text = '\0';
-    if (s->calls.style == SP_TOOL_CALL_HARMONY)
-        add(&line, "<|channel|>analysis<|message|>...<|end|>");
-    else if (*s->reasoning_close)
-        add_all(&line, (const char *const[]){s->reasoning_open, "...", s->reasoning_close}, 3);
-    else
-        add(&line, "none found in the template");
+    add(text, s->calls.style == SP_TOOL_CALL_HARMONY ? harmony : *s->reasoning_close ? tags : none);
     return text;
 }
 
@@ -122,41 +112,25 @@ const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
                                           const struct sp_chat_format *format)
 {
     const struct sp_tool_call_format *s = &format->calls;
-    struct line line = {text, 0};
+    const char *const before[] = {s->all_open, s->open, NULL};
+    const char *const after[] = {s->close, s->all_close, NULL};
+    const char *const styles[][8] = {
+        [SP_TOOL_CALL_UNKNOWN] = {"none found in the template"},
+        [SP_TOOL_CALL_HARMONY] =
+            {"<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>"},
+        [SP_TOOL_CALL_OBJECT] = {"{\"", s->name_key, "\": NAME, \"", s->arguments_key,
+                                 "\": {...}}"},
+        [SP_TOOL_CALL_NAMED] = {"NAME", s->before_arguments, "{...}"},
+        [SP_TOOL_CALL_BARE] = {"NAME", s->before_arguments, "{...}"},
+        [SP_TOOL_CALL_PYTHON] = {"[NAME(KEY=VALUE, ...)]"},
+        [SP_TOOL_CALL_TAGGED] = {"NAME", s->after_name, s->before_key, "KEY", s->before_text,
+                                 "VALUE", s->after_value},
+    };
+    const char *const name_is_key[] = {"{NAME: {...}}", NULL};
 
     *text = '\0';
-    add_all(&line, (const char *const[]){s->all_open, s->open}, 2);
-    switch (s->style) {
-    case SP_TOOL_CALL_UNKNOWN:
-        add(&line, "none found in the template");
-        break;
-    case SP_TOOL_CALL_HARMONY:
-        add(&line, "<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>");
-        break;
-    case SP_TOOL_CALL_OBJECT:
-        if (*s->name_key) {
-            add_all(&line,
-                    (const char *const[]){"{\"", s->name_key, "\": NAME, \"", s->arguments_key,
-                                          "\": {...}}"},
-                    5);
-        } else {
-            add(&line, "{NAME: {...}}");
-        }
-        break;
-    case SP_TOOL_CALL_NAMED:
-    case SP_TOOL_CALL_BARE:
-        add_all(&line, (const char *const[]){"NAME", s->before_arguments, "{...}"}, 3);
-        break;
-    case SP_TOOL_CALL_PYTHON:
-        add(&line, "[NAME(KEY=VALUE, ...)]");
-        break;
-    case SP_TOOL_CALL_TAGGED:
-        add_all(&line,
-                (const char *const[]){"NAME", s->after_name, s->before_key, "KEY", s->before_text,
-                                      "VALUE", s->after_value},
-                7);
-        break;
-    }
-    add_all(&line, (const char *const[]){s->close, s->all_close}, 2);
+    add(text, before);
+    add(text, s->style == SP_TOOL_CALL_OBJECT && !*s->name_key ? name_is_key : styles[s->style]);
+    add(text, after);
     return text;
 }

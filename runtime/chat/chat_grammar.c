@@ -60,14 +60,17 @@ static uint32_t named_call(struct sp_chat_grammar_builder *b, const struct sp_js
                              sp_chat_grammar_close_tag(b, syntax_of(b)->before_arguments, next));
 }
 
-static uint32_t bare_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
-                          const char *name, uint32_t next)
+/* A name and arguments one by one: BARE, TAGGED or PYTHON. */
+static uint32_t spelled_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
+                             const char *name, uint32_t next)
 {
     const struct sp_tool_call_format *s = syntax_of(b);
-    const struct sp_argument_notation notation = {
+    const bool python = s->style == SP_TOOL_CALL_PYTHON, tagged = s->style == SP_TOOL_CALL_TAGGED;
+    const char *tag = python ? "" : s->before_arguments;
+    struct sp_argument_notation notation = {
         .before_key = "",
-        .after_key = ":",
-        .before_text = s->quote,
+        .after_key = python ? "=" : ":",
+        .before_text = python ? NULL : s->quote,
         .after_text = s->quote,
         .before_value = "",
         .after_value = "",
@@ -77,49 +80,26 @@ static uint32_t bare_call(struct sp_chat_grammar_builder *b, const struct sp_jso
         .keys_are_words = true,
     };
 
-    next = sp_chat_grammar_arguments(b, function, &notation, sp_grammar_string(b->g, "}", next));
-    next = sp_grammar_string(b->g, "{", next);
-    return sp_grammar_string(b->g, name, sp_chat_grammar_close_tag(b, s->before_arguments, next));
-}
-
-static uint32_t tagged_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
-                            const char *name, uint32_t next)
-{
-    const struct sp_tool_call_format *s = syntax_of(b);
-    const struct sp_argument_notation notation = {
-        .before_key = s->before_key,
-        .after_key = "",
-        .before_text = s->before_text,
-        .after_text = s->after_value,
-        .before_value = s->before_value,
-        .after_value = s->after_value,
-        .lead = s->value_lead,
-        .tail = s->value_tail,
-        .separator = "",
-    };
-
-    next = sp_chat_grammar_arguments(b, function, &notation, sp_chat_grammar_whitespace(b, next));
-    return sp_grammar_string(
-        b->g, name,
-        sp_chat_grammar_close_tag(b, s->after_name, sp_chat_grammar_whitespace(b, next)));
-}
-
-static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
-                            const char *name, uint32_t next)
-{
-    static const struct sp_argument_notation notation = {
-        .before_key = "",
-        .after_key = "=",
-        .before_value = "",
-        .after_value = "",
-        .lead = "",
-        .tail = "",
-        .separator = ",",
-        .keys_are_words = true,
-    };
-
-    next = sp_chat_grammar_arguments(b, function, &notation, sp_grammar_string(b->g, ")", next));
-    return sp_grammar_string(b->g, name, sp_grammar_string(b->g, "(", next));
+    if (tagged) {
+        tag = s->after_name;
+        notation = (struct sp_argument_notation){
+            .before_key = s->before_key,
+            .after_key = "",
+            .before_text = s->before_text,
+            .after_text = s->after_value,
+            .before_value = s->before_value,
+            .after_value = s->after_value,
+            .lead = s->value_lead,
+            .tail = s->value_tail,
+            .separator = "",
+        };
+    }
+    next = tagged ? sp_chat_grammar_whitespace(b, next)
+                  : sp_grammar_string(b->g, python ? ")" : "}", next);
+    next = sp_chat_grammar_arguments(b, function, &notation, next);
+    next = tagged ? sp_chat_grammar_whitespace(b, next)
+                  : sp_grammar_string(b->g, python ? "(" : "{", next);
+    return sp_grammar_string(b->g, name, sp_chat_grammar_close_tag(b, tag, next));
 }
 
 /* ---- one call ---- */
@@ -127,22 +107,11 @@ static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_j
 static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                         const char *name)
 {
-    switch (syntax_of(b)->style) {
-    case SP_TOOL_CALL_OBJECT:
-        return object_call(b, function, name, SP_GRAMMAR_END);
-    case SP_TOOL_CALL_NAMED:
-        return named_call(b, function, name, SP_GRAMMAR_END);
-    case SP_TOOL_CALL_BARE:
-        return bare_call(b, function, name, SP_GRAMMAR_END);
-    case SP_TOOL_CALL_TAGGED:
-        return tagged_call(b, function, name, SP_GRAMMAR_END);
-    case SP_TOOL_CALL_PYTHON:
-        return python_call(b, function, name, SP_GRAMMAR_END);
-    case SP_TOOL_CALL_UNKNOWN:
-    case SP_TOOL_CALL_HARMONY:
-    default:
-        return SP_GRAMMAR_NEVER;
-    }
+    enum sp_tool_call_style style = syntax_of(b)->style;
+
+    if (style == SP_TOOL_CALL_OBJECT) return object_call(b, function, name, SP_GRAMMAR_END);
+    if (style == SP_TOOL_CALL_NAMED) return named_call(b, function, name, SP_GRAMMAR_END);
+    return spelled_call(b, function, name, SP_GRAMMAR_END);
 }
 
 /* Adds to the changes which keyword of a function's schema has no effect. */

@@ -132,11 +132,11 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
 
 static bool is_word(const char *key)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
-    size_t n = strspn(key, letters);
+    static const char characters[] =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    const char *letters = characters + 10;
 
-    return n > 0 && key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-                                    "0123456789")] == '\0';
+    return strspn(key, letters) > 0 && key[strspn(key, characters)] == '\0';
 }
 
 /* Returns true if the key can be written so that it is parsed as itself. */

@@ -7,28 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum part_kind { PART_TEXT, PART_BLANK, PART_WORD, PART_TOKEN };
-
-struct part {
-    enum part_kind kind;
-    size_t at, len; /* place and length in the tag */
-    uint32_t id;    /* id of a token part */
+/* A tag, item by item: bytes, whitespace and words of any length. A special token covers the items
+ * of its bytes. */
+struct item {
+    enum { ITEM_BYTE, ITEM_WHITESPACE, ITEM_WORD } kind;
+    char byte;
+    bool is_token, in_token; /* the first byte of a special token, and its other bytes */
+    uint32_t id;             /* of the token */
 };
 
-struct parts {
-    struct part at[SP_TAG_SIZE];
+struct tag {
+    struct item at[SP_TAG_SIZE];
     size_t n;
 };
-
-/* ---- the parts of a tag ---- */
-
-static void add_text(struct parts *p, size_t at)
-{
-    if (p->n > 0 && p->at[p->n - 1].kind == PART_TEXT)
-        p->at[p->n - 1].len++;
-    else
-        p->at[p->n++] = (struct part){PART_TEXT, at, 1, 0};
-}
 
 /* Returns the index of the first special token in ids[from .. n-1] with its text; n: none. */
 static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token_info *token,
@@ -39,31 +30,36 @@ static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token
     return from;
 }
 
-static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char *tag)
+static void read_tag(struct sp_chat_grammar_builder *b, struct tag *t, const char *text)
 {
     const struct sp_tokenizer *tokenizer = b->options->tokenizer;
-    size_t size = strlen(tag), n_ids = 0, next;
+    size_t size = strlen(text), n_ids = 0, next, left = 0; /* left: bytes of a token */
     struct sp_token_info token = {0};
     uint32_t *ids = NULL;
 
-    p->n = 0;
-    if (tokenizer && sp_tokenizer_encode(tokenizer, tag, size, SP_ENCODE_PARSE_SPECIAL, &ids,
+    t->n = 0;
+    if (tokenizer && sp_tokenizer_encode(tokenizer, text, size, SP_ENCODE_PARSE_SPECIAL, &ids,
                                          &n_ids, &b->g->err))
         return;
     next = next_special(tokenizer, &token, ids, 0, n_ids);
     for (size_t i = 0; i < size;) {
-        if (next < n_ids && token.len <= size - i && memcmp(tag + i, token.bytes, token.len) == 0) {
-            p->at[p->n++] = (struct part){PART_TOKEN, i, token.len, ids[next]};
-            i += token.len;
+        struct item *item = &t->at[t->n++];
+        *item = (struct item){.kind = ITEM_BYTE, .byte = text[i], .in_token = left > 0};
+        if (left == 0 && next < n_ids && token.len <= size - i &&
+            memcmp(text + i, token.bytes, token.len) == 0) {
+            item->is_token = true;
+            item->id = ids[next];
+            left = token.len;
             next = next_special(tokenizer, &token, ids, next + 1, n_ids);
-        } else if (sp_is_whitespace(tag[i])) {
-            size_t n = sp_whitespace_run(tag + i, size - i);
-            p->at[p->n++] = (struct part){PART_BLANK, i, n, 0};
-            i += n;
-        } else if (tag[i] == SP_TAG_ANY) {
-            p->at[p->n++] = (struct part){PART_WORD, i++, 1, 0};
-        } else {
-            add_text(p, i++);
+        }
+        if (left > 0) {
+            left--;
+            i++;
+        } else if (sp_is_whitespace(text[i])) {
+            item->kind = ITEM_WHITESPACE;
+            i += sp_whitespace_run(text + i, size - i);
+        } else if (text[i++] == SP_TAG_ANY) {
+            item->kind = ITEM_WORD;
         }
     }
     free(ids);
@@ -76,29 +72,21 @@ static bool is_end(const struct sp_chat_grammar_builder *b, uint32_t id)
     return false;
 }
 
-/* A text that is one of the parts. */
-static uint32_t part(struct sp_chat_grammar_builder *b, const struct part *p, const char *tag,
-                     uint32_t next)
+/* The items from `first` on. */
+static uint32_t items(struct sp_chat_grammar_builder *b, const struct tag *t, size_t first,
+                      uint32_t next)
 {
-    switch (p->kind) {
-    case PART_BLANK:
-        return sp_chat_grammar_whitespace(b, next);
-    case PART_WORD:
-        return sp_grammar_call(b->g, b->word, 0, 1, next);
-    case PART_TOKEN:
-        return is_end(b, p->id) ? SP_GRAMMAR_END : sp_grammar_token(b->g, p->id, next);
-    case PART_TEXT:
-    default:
-        return sp_grammar_text(b->g, tag + p->at, p->len, next);
+    for (size_t i = t->n; i-- > first;) {
+        const struct item *item = &t->at[i];
+        if (item->kind == ITEM_WHITESPACE)
+            next = sp_chat_grammar_whitespace(b, next);
+        else if (item->kind == ITEM_WORD)
+            next = sp_grammar_call(b->g, b->word, 0, 1, next);
+        else if (item->is_token)
+            next = is_end(b, item->id) ? SP_GRAMMAR_END : sp_grammar_token(b->g, item->id, next);
+        else if (!item->in_token)
+            next = sp_grammar_text(b->g, &item->byte, 1, next);
     }
-}
-
-/* The parts from `first` on. */
-static uint32_t all_parts(struct sp_chat_grammar_builder *b, const struct parts *p, size_t first,
-                          const char *tag, uint32_t next)
-{
-    for (size_t i = p->n; i-- > first;)
-        next = part(b, &p->at[i], tag, next);
     return next;
 }
 
@@ -109,10 +97,10 @@ uint32_t sp_chat_grammar_whitespace(struct sp_chat_grammar_builder *b, uint32_t 
 
 uint32_t sp_chat_grammar_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next)
 {
-    struct parts p;
+    struct tag t;
 
-    split(b, &p, tag);
-    return all_parts(b, &p, 0, tag, next);
+    read_tag(b, &t, tag);
+    return items(b, &t, 0, next);
 }
 
 uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char *tag,
@@ -123,18 +111,11 @@ uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char
 
 /* ---- a text up to a tag ---- */
 
-/* A stop is a tag, item by item, as text. If the tag has a token, the token is the stop: spelled
- * out it would be parsed as the tag, so no text contains it. */
-struct item {
-    enum { ITEM_BYTE, ITEM_WHITESPACE, ITEM_WORD } kind; /* whitespace and words of any length */
-    char byte;
-};
-
+/* A stop is a tag as text. If the tag has a token, the token is the stop: spelled out it would be
+ * parsed as the tag, so no text contains it. */
 struct stop {
-    struct item items[SP_TAG_SIZE];
-    size_t n;
-    bool has_token;
-    size_t token_at; /* item of the token */
+    struct tag tag;
+    size_t token_at; /* item of the first token; tag.n: there is none */
     uint32_t token;  /* node of the token and of what follows */
     uint32_t next;   /* node after the tag; SP_GRAMMAR_NEVER with a token */
 };
@@ -157,26 +138,15 @@ struct scan {
 
 static void read_stop(struct scan *scan, struct stop *stop, const struct sp_stop_tag *from)
 {
-    struct sp_chat_grammar_builder *b = scan->b;
-    struct parts p;
+    const struct tag *t = &stop->tag;
 
-    *stop = (struct stop){.token = SP_GRAMMAR_NEVER, .next = SP_GRAMMAR_NEVER};
-    split(b, &p, from->tag);
-    for (size_t i = 0; i < p.n; i++) {
-        const struct part *part = &p.at[i];
-        if (part->kind == PART_TOKEN && !stop->has_token) {
-            stop->has_token = true;
-            stop->token_at = stop->n;
-            stop->token = all_parts(b, &p, i, from->tag, from->next);
-        }
-        if (part->kind == PART_BLANK || part->kind == PART_WORD) {
-            stop->items[stop->n++].kind = part->kind == PART_BLANK ? ITEM_WHITESPACE : ITEM_WORD;
-            continue;
-        }
-        for (size_t k = 0; k < part->len; k++)
-            stop->items[stop->n++] = (struct item){ITEM_BYTE, from->tag[part->at + k]};
-    }
-    if (!stop->has_token) stop->next = from->next;
+    *stop = (struct stop){.token = SP_GRAMMAR_NEVER, .next = from->next};
+    read_tag(scan->b, &stop->tag, from->tag);
+    while (stop->token_at < t->n && !t->at[stop->token_at].is_token)
+        stop->token_at++;
+    if (stop->token_at == t->n) return;
+    stop->token = items(scan->b, t, stop->token_at, from->next);
+    stop->next = SP_GRAMMAR_NEVER;
 }
 
 static bool is_set(const struct place *p, size_t stop, size_t item)
@@ -189,12 +159,12 @@ static bool is_set(const struct place *p, size_t stop, size_t item)
 /* Sets an item; an optional item sets the next one, too. */
 static void set(const struct scan *scan, struct place *p, size_t stop, size_t item)
 {
-    const struct stop *s = &scan->stops[stop];
+    const struct tag *t = &scan->stops[stop].tag;
 
     for (;; item++) {
         size_t bit = stop * SP_TAG_SIZE + item;
         p->bits[bit / 64] |= (uint64_t)1 << bit % 64;
-        if (item >= s->n || s->items[item].kind == ITEM_BYTE) return;
+        if (item >= t->n || t->at[item].kind == ITEM_BYTE) return;
     }
 }
 
@@ -217,14 +187,14 @@ static bool step(const struct scan *scan, struct place *to, uint32_t *next,
 {
     *to = (struct place){.fork = SP_GRAMMAR_NEVER};
     for (size_t i = 0; i < scan->free->n_stops; i++) {
-        const struct stop *s = &scan->stops[i];
+        const struct tag *t = &scan->stops[i].tag;
         set(scan, to, i, 0);
-        for (size_t k = 0; k < s->n; k++) {
-            if (!is_set(from, i, k) || !takes(&s->items[k], byte)) continue;
-            set(scan, to, i, s->items[k].kind == ITEM_BYTE ? k + 1 : k);
+        for (size_t k = 0; k < t->n; k++) {
+            if (!is_set(from, i, k) || !takes(&t->at[k], byte)) continue;
+            set(scan, to, i, t->at[k].kind == ITEM_BYTE ? k + 1 : k);
         }
-        *next = s->next;
-        if (is_set(to, i, s->n)) return true;
+        *next = scan->stops[i].next;
+        if (is_set(to, i, t->n)) return true;
     }
     return false;
 }
@@ -273,7 +243,7 @@ static uint32_t add_transitions(struct scan *scan, const struct place *from,
     }
     for (size_t i = 0; i < scan->free->n_stops; i++) {
         const struct stop *s = &scan->stops[i];
-        if (!s->has_token || !is_set(from, i, s->token_at)) continue;
+        if (s->token_at == s->tag.n || !is_set(from, i, s->token_at)) continue;
         ways = sp_grammar_either(g, ways, s->token);
     }
     return sp_grammar_either(g, ways, sp_grammar_bytes(g, &others, none));

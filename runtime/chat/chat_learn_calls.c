@@ -93,23 +93,19 @@ static bool find_places(struct rendering *r, const char *asked)
 /* The length of the common suffix of two texts, shortened so that it does not divide a <tag>. */
 static size_t same_end(const char *a, size_t n_a, const char *b, size_t n_b)
 {
+    const char *longer = a;
     size_t n = 0, at;
 
     while (n < n_a && n < n_b && a[n_a - 1 - n] == b[n_b - 1 - n])
         n++;
-    if (n == n_a || n == n_b) {
-        /* if one text is the whole suffix, the other's tag may still be divided */
-        const char *longer = n_a > n_b ? a : b;
-        size_t size = n_a > n_b ? n_a : n_b;
-        if (n_a == n_b) return n;
-        for (at = size - n; at > 0 && longer[at - 1] != '>' && longer[at - 1] != '<'; at--)
-            continue;
-        if (at == 0 || longer[at - 1] == '>') return n;
-    } else {
-        for (at = n_a - n; at > 0 && a[at - 1] != '>' && a[at - 1] != '<'; at--)
-            continue;
-        if (at == 0 || a[at - 1] == '>') return n;
+    at = n_a - n;
+    if (at == 0) { /* all of a is the suffix: the tag of b may still be divided */
+        longer = b;
+        at = n_b - n;
     }
+    while (at > 0 && longer[at - 1] != '>' && longer[at - 1] != '<')
+        at--;
+    if (at == 0 || longer[at - 1] == '>') return n;
     while (n > 0 && a[n_a - n] != '>')
         n--;
     return n > 0 ? n - 1 : 0;

@@ -257,8 +257,10 @@ static enum sp_status render(struct sp_chat_prompt *p, struct sp_template_reques
     return st;
 }
 
+/* `for_answer`: an answer is constrained and read by what is set here; else the ids alone count. */
 static enum sp_status read_conversation(struct sp_chat_prompt *p,
-                                        const struct sp_chat_request *request, struct sp_err *err)
+                                        const struct sp_chat_request *request, bool for_answer,
+                                        struct sp_err *err)
 {
     struct sp_template_request parsed = {0};
     enum sp_status st;
@@ -268,7 +270,7 @@ static enum sp_status read_conversation(struct sp_chat_prompt *p,
     /* Text around a gap is not a conversation: the text that fills the gap is content. */
     p->content_only = parsed.messages == NULL;
     p->grammar = request->response_format;
-    if (!p->content_only) st = plan_reading(p, request, &parsed.tools, err);
+    if (for_answer && !p->content_only) st = plan_reading(p, request, &parsed.tools, err);
     if (!st) st = append_prefix(p, request, err);
     if (!st) st = encode(p, request->max_tokens, err);
 done:
@@ -287,7 +289,7 @@ enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_
     if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
     p->chat = chat;
     if ((st = list_end_ids(p, &r, err))) goto done;
-    if ((st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err))) goto done;
+    if ((st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, true, err))) goto done;
     if ((st = limit_reasoning(p, &r, err))) goto done;
     *out = p;
     p = NULL;
@@ -345,17 +347,11 @@ enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
                                     struct sp_err *err)
 {
     struct sp_chat_request r = {0};
-    struct sp_template_request parsed = {0};
     struct sp_chat_prompt p = {.chat = chat};
     enum sp_status st;
 
     if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err))) return st;
-    st = sp_template_request_read(&parsed, &r, SP_JSON_STRICT, err);
-    if (!st) st = render(&p, &parsed, err);
-    if (!st) st = append_prefix(&p, &r, err);
-    if (!st) st = encode(&p, r.max_tokens, err);
-    if (!st) *n_tokens = p.n_ids;
-    sp_template_request_release(&parsed);
+    if ((st = read_conversation(&p, &r, false, err)) == SP_OK) *n_tokens = p.n_ids;
     free(p.text);
     free(p.ids);
     return st;

@@ -22,19 +22,6 @@ struct chat_answer_store {
     uint64_t call_id_seed;
 };
 
-static void chat_answer_release(struct chat_answer_store *store)
-{
-    sp_strbuf_release(&store->content);
-    sp_strbuf_release(&store->reasoning);
-    for (size_t i = 0; i < store->n_calls; i++) {
-        free(store->calls[i].name);
-        free(store->calls[i].arguments);
-    }
-    free(store->calls);
-    free(store->segments);
-    *store = (struct chat_answer_store){0};
-}
-
 /* Ids of the calls of all answers differ: multiplication by an odd number is a bijection. */
 static void write_id(char id[SP_CHAT_CALL_ID_SIZE], uint64_t seed, size_t call)
 {
@@ -132,24 +119,6 @@ static struct sp_chat_span span_of(const struct sp_strbuf *text)
     return (struct sp_chat_span){text->len ? text->at : "", text->len};
 }
 
-/* *out borrows from the store until the next part is added. */
-static void chat_answer_view(struct sp_chat_answer *out, const struct chat_answer_store *store)
-{
-    *out = (struct sp_chat_answer){
-        .size = sizeof *out,
-        .content = span_of(&store->content),
-        .reasoning = span_of(&store->reasoning),
-        .calls = store->calls,
-        .n_calls = store->n_calls,
-        .segments = store->segments,
-        .n_segments = store->n_segments,
-    };
-    for (size_t i = 0; i < store->n_segments; i++) {
-        if (store->segments[i].kind != SP_CHAT_REASONING) continue;
-        out->n_reasoning_tokens += store->segments[i].n_tokens;
-    }
-}
-
 struct sp_chat_reader {
     const struct sp_chat_prompt *prompt; /* borrowed; NULL: all is content */
     struct sp_chat_reader_options options;
@@ -228,9 +197,19 @@ done:
 
 void sp_chat_reader_close(struct sp_chat_reader *reader)
 {
+    struct chat_answer_store *store;
+
     if (reader == NULL) return;
+    store = &reader->store;
     sp_chat_parser_close(reader->parser);
-    chat_answer_release(&reader->store);
+    sp_strbuf_release(&store->content);
+    sp_strbuf_release(&store->reasoning);
+    for (size_t i = 0; i < store->n_calls; i++) {
+        free(store->calls[i].name);
+        free(store->calls[i].arguments);
+    }
+    free(store->calls);
+    free(store->segments);
     free(reader);
 }
 
@@ -289,8 +268,20 @@ enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader, struct sp_er
 
 void sp_chat_reader_answer(const struct sp_chat_reader *reader, struct sp_chat_answer *answer)
 {
-    struct sp_chat_answer all;
+    const struct chat_answer_store *store = &reader->store;
+    struct sp_chat_answer all = {
+        .size = sizeof all,
+        .content = span_of(&store->content),
+        .reasoning = span_of(&store->reasoning),
+        .calls = store->calls,
+        .n_calls = store->n_calls,
+        .segments = store->segments,
+        .n_segments = store->n_segments,
+    };
 
-    chat_answer_view(&all, &reader->store);
+    for (size_t i = 0; i < store->n_segments; i++) {
+        if (store->segments[i].kind != SP_CHAT_REASONING) continue;
+        all.n_reasoning_tokens += store->segments[i].n_tokens;
+    }
     sp_copy_out(answer, &all);
 }
