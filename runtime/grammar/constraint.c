@@ -67,7 +67,6 @@ struct sp_constraint {
 enum sp_status sp_constraint_open(struct sp_constraint **out,
                                   const struct sp_constraint_options *options, struct sp_err *err)
 {
-    struct sp_token_masks_options masks;
     struct sp_constraint *c = NULL;
     enum sp_status st;
 
@@ -80,16 +79,8 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
     if (c->options.work == 0) c->options.work = MOST_WORK;
     if (options->memory) sp_grammar_matcher_bound(c->matcher, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
-    masks = (struct sp_token_masks_options){
-        .matcher = c->matcher,
-        .grammar = options->grammar,
-        .trie = options->trie,
-        .n_vocab = options->n_vocab,
-        .ends = c->ends,
-        .n_ends = options->n_ends,
-        .work = c->options.work,
-    };
-    if ((st = sp_token_masks_open(&c->masks, &masks, err))) goto done;
+    c->options.ends = c->ends;
+    if ((st = sp_token_masks_open(&c->masks, &c->options, c->matcher, err))) goto done;
     c->states[0] = SP_STATE_START;
     *out = c;
     c = NULL;

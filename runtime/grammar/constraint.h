@@ -14,7 +14,7 @@
 
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/sampling/chooser.h"
-#include "runtime/grammar/token_masks.h"
+#include "runtime/tokenizer/token_trie.h"
 
 struct sp_constraint;
 
@@ -37,6 +37,14 @@ SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
                                                 const struct sp_constraint_options *options,
                                                 struct sp_err *err);
 void sp_constraint_close(struct sp_constraint *constraint); /* NULL is fine */
+
+/* The tokens that are allowed somewhere: bit i of bits[] is set if token i is; n are; `only` is one
+ * of them. */
+struct sp_token_mask {
+    const uint64_t *bits; /* [(n_vocab + 63) / 64], borrowed */
+    size_t n;
+    uint32_t only;
+};
 
 /* The chooser of one sequence. It fails with SP_E_INPUT where the grammar allows no token of the
  * vocabulary, and where matcher states would take too much memory or work. Failures depend on

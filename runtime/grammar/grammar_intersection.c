@@ -2,6 +2,7 @@
  * product is the states of all matchers and the count. Each state becomes a fork that is joined
  * when its transitions are known. The patterns are matched on characters in UTF-8, and the grammar
  * writes these as JSON does. */
+#include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/grammar/grammar_sequence.h"
@@ -40,12 +41,6 @@ struct product {
     size_t n_states;
 };
 
-static uint32_t spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
-                      uint32_t next)
-{
-    return sp_grammar_chars(g, ranges, n, next);
-}
-
 static enum sp_status open_pattern(struct product *p, const struct sp_text_pattern *pattern,
                                    struct sp_err *err)
 {
@@ -56,7 +51,7 @@ static enum sp_status open_pattern(struct product *p, const struct sp_text_patte
     if ((st = sp_grammar_new(&g, err))) return st;
     p->patterns[p->n] = g;
     p->negated[p->n] = pattern->negated;
-    start = sp_grammar_regex(g, pattern->text, pattern->len, spell, SP_GRAMMAR_END);
+    start = sp_grammar_regex(g, pattern->text, pattern->len, sp_grammar_chars, SP_GRAMMAR_END);
     if ((st = sp_grammar_finish(g, start, err))) {
         sp_context(err, "%s/%s", pattern->path, pattern->key);
         return st;
@@ -67,11 +62,9 @@ static enum sp_status open_pattern(struct product *p, const struct sp_text_patte
 /* The index of a state, which is added if it is new. */
 static size_t add_state(struct product *p, const struct state *state)
 {
-    size_t slot = 0;
+    size_t slot = sp_hash64(state, sizeof *state) % SLOTS;
 
-    for (size_t i = 0; i < p->n; i++)
-        slot = slot * 31 + state->at[i];
-    for (slot = (slot * 8191 + state->count) % SLOTS; p->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (; p->slots[slot]; slot = (slot + 1) % SLOTS) {
         uint32_t i = p->slots[slot] - 1;
         if (memcmp(&p->states[i], state, sizeof *state) == 0) return i;
     }

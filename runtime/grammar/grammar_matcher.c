@@ -37,9 +37,9 @@ struct state {
     bool may_end;
 };
 
-/* A hash table of frames or states: slots hold an index + 1. */
+/* A hash table of frames or states: a slot is 0, or holds a hash and an index + 1. */
 struct index {
-    uint32_t *slots;
+    uint64_t *slots;   /* hash << 32 | (index + 1) */
     size_t n_slots, n; /* n_slots is a power of two */
 };
 
@@ -81,32 +81,18 @@ static enum sp_status index_init(struct index *x, size_t n_slots, struct sp_err 
     return SP_OK;
 }
 
-static void index_put(struct index *x, uint64_t hash, uint32_t number)
+static void index_put(struct index *x, uint32_t hash, uint32_t number)
 {
     size_t slot = hash & (x->n_slots - 1);
 
     while (x->slots[slot])
         slot = (slot + 1) & (x->n_slots - 1);
-    x->slots[slot] = number + 1;
+    x->slots[slot] = (uint64_t)hash << 32 | (number + 1);
     x->n++;
 }
 
-static uint64_t hash_frame(const struct sp_grammar_matcher *m, uint32_t number)
-{
-    return sp_hash64(&m->frames[number], sizeof *m->frames);
-}
-
-static uint64_t hash_state(const struct sp_grammar_matcher *m, uint32_t number)
-{
-    const struct state *s = &m->states[number];
-
-    return sp_hash64(m->items + s->first, s->n * sizeof *m->items) + s->may_end;
-}
-
-/* Makes space for one more entry; `hash` returns the hash of an entry. */
-static enum sp_status index_reserve(struct sp_grammar_matcher *m, struct index *x,
-                                    uint64_t (*hash)(const struct sp_grammar_matcher *, uint32_t),
-                                    struct sp_err *err)
+/* Makes space for one more entry. */
+static enum sp_status index_reserve(struct index *x, struct sp_err *err)
 {
     struct index grown;
     enum sp_status st;
@@ -114,7 +100,8 @@ static enum sp_status index_reserve(struct sp_grammar_matcher *m, struct index *
     if (2 * (x->n + 1) <= x->n_slots) return SP_OK;
     if ((st = index_init(&grown, 2 * x->n_slots, err))) return st;
     for (size_t slot = 0; slot < x->n_slots; slot++)
-        if (x->slots[slot]) index_put(&grown, hash(m, x->slots[slot] - 1), x->slots[slot] - 1);
+        if (x->slots[slot])
+            index_put(&grown, (uint32_t)(x->slots[slot] >> 32), (uint32_t)x->slots[slot] - 1);
     free(x->slots);
     *x = grown;
     return SP_OK;
@@ -127,16 +114,15 @@ static enum sp_status push(struct sp_grammar_matcher *m, uint32_t *stack, struct
                            struct sp_err *err)
 {
     struct index *x = &m->frame_index;
-    uint64_t hash = sp_hash64(&frame, sizeof frame);
+    uint32_t hash = (uint32_t)sp_hash64(&frame, sizeof frame);
     enum sp_status st;
 
     for (size_t slot = hash & (x->n_slots - 1); x->slots[slot];
          slot = (slot + 1) & (x->n_slots - 1)) {
-        if (memcmp(&m->frames[x->slots[slot] - 1], &frame, sizeof frame)) continue;
-        *stack = x->slots[slot];
-        return SP_OK;
+        *stack = (uint32_t)x->slots[slot];
+        if (memcmp(&m->frames[*stack - 1], &frame, sizeof frame) == 0) return SP_OK;
     }
-    if ((st = index_reserve(m, x, hash_frame, err))) return st;
+    if ((st = index_reserve(x, err))) return st;
     if ((st = sp_grow(&m->frames, &m->cap_frames, m->n_frames + 1, sizeof *m->frames, err)))
         return st;
     m->frames[m->n_frames] = frame;
@@ -277,7 +263,7 @@ static enum sp_status finish_state(struct sp_grammar_matcher *m, uint32_t *state
                                    struct sp_err *err)
 {
     struct index *x = &m->state_index;
-    uint64_t hash;
+    uint32_t hash;
     enum sp_status st;
 
     while (m->n_queue > 0 && !m->too_many)
@@ -288,13 +274,13 @@ static enum sp_status finish_state(struct sp_grammar_matcher *m, uint32_t *state
         return SP_OK;
     }
     qsort(m->found, m->n_found, sizeof *m->found, compare_items);
-    hash = sp_hash64(m->found, m->n_found * sizeof *m->found) + m->may_end;
+    hash = (uint32_t)sp_hash64(m->found, m->n_found * sizeof *m->found) + m->may_end;
     for (size_t slot = hash & (x->n_slots - 1); x->slots[slot];
          slot = (slot + 1) & (x->n_slots - 1)) {
-        *state = x->slots[slot] - 1;
+        *state = (uint32_t)x->slots[slot] - 1;
         if (is_found_state(m, &m->states[*state])) return SP_OK;
     }
-    if ((st = index_reserve(m, x, hash_state, err)) || (st = add_state(m, err))) return st;
+    if ((st = index_reserve(x, err)) || (st = add_state(m, err))) return st;
     *state = (uint32_t)m->n_states - 1;
     index_put(x, hash, *state);
     return SP_OK;

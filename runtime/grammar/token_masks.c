@@ -16,7 +16,8 @@ struct kept {
 };
 
 struct sp_token_masks {
-    struct sp_token_masks_options options;
+    const struct sp_constraint_options *options; /* borrowed, like the matcher */
+    struct sp_grammar_matcher *matcher;
     struct kept kept[N_MASKS];
     size_t n_kept, oldest;
     uint32_t *mask_of; /* [n_mask_of] by state: index of its mask + 1; 0: none; owned */
@@ -25,7 +26,8 @@ struct sp_token_masks {
 };
 
 enum sp_status sp_token_masks_open(struct sp_token_masks **out,
-                                   const struct sp_token_masks_options *options, struct sp_err *err)
+                                   const struct sp_constraint_options *options,
+                                   struct sp_grammar_matcher *matcher, struct sp_err *err)
 {
     struct sp_token_masks *k = NULL;
     enum sp_status st;
@@ -35,7 +37,8 @@ enum sp_status sp_token_masks_open(struct sp_token_masks **out,
         sp_token_masks_close(k);
         return st;
     }
-    k->options = *options;
+    k->options = options;
+    k->matcher = matcher;
     *out = k;
     return SP_OK;
 }
@@ -66,21 +69,21 @@ static void allow(struct kept *m, uint32_t id)
 
 enum sp_status sp_token_masks_check_work(const struct sp_token_masks *k, struct sp_err *err)
 {
-    if (sp_grammar_matcher_work(k->options.matcher) <= k->options.work) return SP_OK;
+    if (sp_grammar_matcher_work(k->matcher) <= k->options->work) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "the grammar is too ambiguous: checking all tokens takes more than "
                    "%" PRIu64 " steps",
-                   k->options.work);
+                   k->options->work);
 }
 
 /* Allows all tokens that a walk from the mask's state reaches. */
 static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, struct sp_err *err)
 {
-    const struct sp_token_trie *t = k->options.trie;
+    const struct sp_token_trie *t = k->options->trie;
     enum sp_status st;
 
     k->path[0] = m->state;
-    sp_grammar_matcher_begin_probe(k->options.matcher);
+    sp_grammar_matcher_begin_probe(k->matcher);
     for (size_t i = 0; i < t->n_nodes;) {
         const struct sp_trie_node *node = &t->nodes[i];
         uint32_t state = k->path[node->depth];
@@ -89,7 +92,7 @@ static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, 
             state = SP_STATE_DEAD;
         if (node->byte == SP_GRAMMAR_TOKEN) state = SP_STATE_DEAD;
         if (!dropped && state != SP_STATE_DEAD &&
-            ((st = sp_grammar_matcher_step(k->options.matcher, &state, node->byte, err)) ||
+            ((st = sp_grammar_matcher_step(k->matcher, &state, node->byte, err)) ||
              (st = sp_token_masks_check_work(k, err))))
             return st;
         if (state == SP_STATE_DEAD) {
@@ -98,7 +101,7 @@ static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, 
         }
         for (uint32_t id = dropped ? SP_TOKEN_NONE : node->token; id != SP_TOKEN_NONE;
              id = t->same[id])
-            if (id < k->options.n_vocab) allow(m, id);
+            if (id < k->options->n_vocab) allow(m, id);
         k->path[node->depth + 1] = state;
         i++;
     }
@@ -108,14 +111,13 @@ static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, 
 /* Allows the grammar's own tokens where they may follow. */
 static enum sp_status add_own_tokens(struct sp_token_masks *k, struct kept *m, struct sp_err *err)
 {
-    const struct sp_grammar *g = k->options.grammar;
+    const struct sp_grammar *g = k->options->grammar;
     enum sp_status st;
 
     for (size_t number = 0; number < g->n_tokens; number++) {
         uint32_t state = m->state;
-        if ((st = sp_grammar_matcher_read_token(k->options.matcher, &state, number, err)))
-            return st;
-        if (state != SP_STATE_DEAD && g->tokens[number] < k->options.n_vocab)
+        if ((st = sp_grammar_matcher_read_token(k->matcher, &state, number, err))) return st;
+        if (state != SP_STATE_DEAD && g->tokens[number] < k->options->n_vocab)
             allow(m, g->tokens[number]);
     }
     return SP_OK;
@@ -134,7 +136,7 @@ static size_t count_bits(const uint64_t *bits, size_t n_words)
 /* Returns an empty mask: a new one, or the oldest. */
 static enum sp_status take_mask(struct sp_token_masks *k, struct kept **out, struct sp_err *err)
 {
-    size_t n_words = (k->options.n_vocab + 63) / 64;
+    size_t n_words = (k->options->n_vocab + 63) / 64;
     enum sp_status st;
 
     *out = &k->kept[k->oldest];
@@ -158,11 +160,10 @@ static enum sp_status make_mask(struct sp_token_masks *k, struct kept **out, uin
     if ((st = take_mask(k, out, err))) return st;
     m = *out;
     m->state = state;
-    for (size_t i = 0;
-         i < k->options.n_ends && sp_grammar_matcher_may_end(k->options.matcher, state); i++)
-        if (k->options.ends[i] < k->options.n_vocab) allow(m, k->options.ends[i]);
+    for (size_t i = 0; i < k->options->n_ends && sp_grammar_matcher_may_end(k->matcher, state); i++)
+        if (k->options->ends[i] < k->options->n_vocab) allow(m, k->options->ends[i]);
     if ((st = walk(k, m, drop, err)) || (st = add_own_tokens(k, m, err))) return st;
-    m->mask = (struct sp_token_mask){m->bits, count_bits(m->bits, (k->options.n_vocab + 63) / 64),
+    m->mask = (struct sp_token_mask){m->bits, count_bits(m->bits, (k->options->n_vocab + 63) / 64),
                                      m->mask.only};
     return SP_OK;
 }

@@ -3,31 +3,14 @@
 #ifndef SP_RUNTIME_GRAMMAR_TOKEN_MASKS_H
 #define SP_RUNTIME_GRAMMAR_TOKEN_MASKS_H
 
-#include "runtime/grammar/grammar_matcher.h"
-#include "runtime/tokenizer/token_trie.h"
+#include "runtime/grammar/constraint.h"
 
 struct sp_token_masks; /* opaque */
 
-/* Bit i of bits[] is set if token i is allowed; n tokens are; `only` is one of them. */
-struct sp_token_mask {
-    const uint64_t *bits; /* [(n_vocab + 63) / 64], borrowed */
-    size_t n;
-    uint32_t only;
-};
-
-/* Pointers are borrowed until sp_token_masks_close. */
-struct sp_token_masks_options {
-    struct sp_grammar_matcher *matcher;
-    const struct sp_grammar *grammar; /* the matcher's */
-    const struct sp_token_trie *trie;
-    size_t n_vocab;
-    const uint32_t *ends; /* [n_ends] tokens that end an answer, allowed where it may end */
-    size_t n_ends;
-    uint64_t work; /* most sp_grammar_matcher_work of one walk */
-};
-
+/* The options and the matcher are borrowed until close. */
 SP_MUST_CHECK enum sp_status sp_token_masks_open(struct sp_token_masks **out,
-                                                 const struct sp_token_masks_options *options,
+                                                 const struct sp_constraint_options *options,
+                                                 struct sp_grammar_matcher *matcher,
                                                  struct sp_err *err);
 void sp_token_masks_close(struct sp_token_masks *masks); /* NULL is fine */
 
