@@ -51,11 +51,6 @@ struct sp_bpe {
     struct sp_unigram unigram;
 };
 
-static uint32_t find(const struct sp_tokmap *map, const char *text, size_t len)
-{
-    return sp_tokmap_find(map, text, len, sp_word_hash(text, len));
-}
-
 enum sp_status sp_bpe_open(struct sp_bpe **out, const struct sp_tokmap *map, size_t text_size,
                            struct sp_err *err)
 {
@@ -70,7 +65,7 @@ enum sp_status sp_bpe_open(struct sp_bpe **out, const struct sp_tokmap *map, siz
     if ((st = sp_new(&bpe->cached, bpe->n_cached, sizeof *bpe->cached, err))) goto done;
     if (!(map->flags & SP_TOKMAP_BYTES))
         for (unsigned c = 0; c < 128; c++)
-            bpe->ascii[c] = find(map, &(char){(char)c}, 1);
+            bpe->ascii[c] = sp_token_find(map, &(char){(char)c}, 1);
     *out = bpe;
     bpe = NULL;
 done:
@@ -130,7 +125,7 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
         uint32_t c = bytes ? (uint8_t)piece[i++] : sp_utf8_next(piece, len, &i);
         uint32_t id = bytes     ? byte_id(map, (uint8_t)c)
                       : c < 128 ? bpe->ascii[c]
-                                : find(map, piece + begin, i - begin);
+                                : sp_token_find(map, piece + begin, i - begin);
         if (id != SP_ID_NONE) {
             if (unknown && (st = sp_id_list_append(&bpe->symbols, unk, err))) return st;
             unknown = false;
@@ -319,7 +314,7 @@ static size_t find_longest(const struct sp_tokmap *map, const char *word, size_t
     memcpy(text + n_prefix, word + begin, len - begin);
     for (size_t end = len; end > begin; end--) {
         if (end < len && ((uint8_t)word[end] & 0xC0) == 0x80) continue; /* inside a character */
-        *id = find(map, text, n_prefix + end - begin);
+        *id = sp_token_find(map, text, n_prefix + end - begin);
         if (*id != SP_ID_NONE) return end;
     }
     return begin;

@@ -92,9 +92,7 @@ static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char 
 
 /* ---- byte fallback ---- */
 
-/* Parses "<0xHH>" into a byte, else returns -1. Like the number parser of the reference
- * implementation it accepts "+H". */
-static int parse_byte(const char *text, size_t len)
+int sp_fallback_byte(const char *text, size_t len)
 {
     if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
     int high = text[3] == '+' ? 0 : sp_hex_digit(text[3]), low = sp_hex_digit(text[4]);
@@ -136,7 +134,7 @@ static enum sp_status take_byte(struct sp_detokenizer *d, size_t i, uint8_t byte
 static enum sp_status take_fallback(struct sp_detokenizer *d, size_t i, const char *text,
                                     size_t len, struct sp_err *err)
 {
-    int byte = parse_byte(text, len);
+    int byte = sp_fallback_byte(text, len);
     enum sp_status st;
 
     if (byte >= 0) return take_byte(d, i, (uint8_t)byte, err);

@@ -25,34 +25,20 @@ static bool has_step(const struct sp_tokenizer *tok, enum sp_step_kind kind)
     return false;
 }
 
-/* Parses a byte token such as "<0xE2>". */
-static bool is_byte(char *byte, const char *text, size_t len)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
-
-    if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return false;
-    high = memchr(digits, text[3], 16);
-    low = memchr(digits, text[4], 16);
-    if (high == NULL || low == NULL) return false;
-    *byte = (char)((high - digits) << 4 | (low - digits));
-    return true;
-}
-
 static enum sp_status spell(struct speller *s, uint32_t id, struct sp_err *err)
 {
     const struct sp_tokmap *map = &s->tokenizer->map;
     const char *text;
     size_t len;
-    char byte;
+    int byte;
     enum sp_status st;
 
     if (!sp_tokmap_token(map, id, &text, &len)) return SP_OK;
     if (map->token_flags[id] & SP_TOKEN_SPECIAL) return SP_OK;
     if (s->byte_level && map->token_flags[id] & SP_TOKEN_BYTES)
         return sp_strbuf_append(&s->bytes, text, len, err);
-    if (s->byte_fallback && is_byte(&byte, text, len))
-        return sp_strbuf_append(&s->bytes, &byte, 1, err);
+    if (s->byte_fallback && (byte = sp_fallback_byte(text, len)) >= 0)
+        return sp_strbuf_append(&s->bytes, &(char){(char)byte}, 1, err);
     if ((st = sp_detokenizer_feed(s->stream, id, &text, &len, err))) return st;
     return sp_strbuf_append(&s->bytes, text, len, err);
 }
@@ -63,12 +49,11 @@ static enum sp_status begin_stream(struct speller *s, uint32_t n_ids, struct sp_
     const struct sp_tokmap *map = &s->tokenizer->map;
     const char *text = NULL;
     size_t len = 0;
-    char byte;
     enum sp_status st = SP_OK;
 
     for (uint32_t id = 0; id < n_ids && len == 0 && !st; id++) {
         if (!sp_tokmap_token(map, id, &text, &len)) continue;
-        bool part = map->token_flags[id] & SP_TOKEN_BYTES || is_byte(&byte, text, len);
+        bool part = map->token_flags[id] & SP_TOKEN_BYTES || sp_fallback_byte(text, len) >= 0;
         len = 0;
         if (!part) st = sp_detokenizer_feed(s->stream, id, &text, &len, err);
     }

@@ -179,8 +179,7 @@ uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, 
         n = len;
     }
     /* In a byte-level model a token with any other spelling is not in the table. */
-    if (!(map->flags & SP_TOKMAP_BYTES) || spelling)
-        id = sp_tokmap_find(map, copy, n, sp_word_hash(copy, n));
+    if (!(map->flags & SP_TOKMAP_BYTES) || spelling) id = sp_token_find(map, copy, n);
     if (id == SP_TOKEN_NONE) id = find_added(map, copy, n, spelling);
     free(copy);
     return id;

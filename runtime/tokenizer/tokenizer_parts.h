@@ -4,10 +4,36 @@
 
 #include "format/tokenizer/rewrite.h"
 #include "format/tokenizer/tokmap.h"
-#include "runtime/tokenizer/id_list.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <pthread.h>
+
+/* A growing list of token ids. Valid when zeroed. */
+struct sp_id_list {
+    uint32_t *at; /* owned */
+    size_t n, cap;
+};
+
+SP_MUST_CHECK static inline enum sp_status sp_id_list_append(struct sp_id_list *ids, uint32_t id,
+                                                             struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (ids->n == ids->cap && (st = sp_grow(&ids->at, &ids->cap, ids->n + 1, sizeof id, err)))
+        return st;
+    ids->at[ids->n++] = id;
+    return SP_OK;
+}
+
+/* The token with these bytes, or SP_ID_NONE. */
+static inline uint32_t sp_token_find(const struct sp_tokmap *map, const char *text, size_t len)
+{
+    return sp_tokmap_find(map, text, len, sp_word_hash(text, len));
+}
+
+/* The byte that a token such as "<0xE2>" stands for in a decoder with byte fallback; -1: none. Like
+ * the number parser of the reference implementation it accepts "+H". */
+int sp_fallback_byte(const char *token, size_t len);
 
 /* Finds added tokens in a text, before and after normalization. */
 

@@ -19,11 +19,6 @@ void sp_unigram_release(struct sp_unigram *unigram)
     *unigram = (struct sp_unigram){0};
 }
 
-static uint32_t find(const struct sp_tokmap *map, const char *text, size_t len)
-{
-    return sp_tokmap_find(map, text, len, sp_word_hash(text, len));
-}
-
 /* Among equal sums the first wins, which has the longest last token. */
 static void offer(struct sp_unigram_node *node, double score, size_t begin, uint32_t id)
 {
@@ -48,7 +43,7 @@ static void search(struct sp_unigram_node *nodes, const struct sp_tokmap *map, c
         next = begin;
         (void)sp_utf8_next(piece, len, &next);
         for (size_t end = next; end - begin <= longest;) {
-            uint32_t id = find(map, piece + begin, end - begin);
+            uint32_t id = sp_token_find(map, piece + begin, end - begin);
             if (id != SP_ID_NONE) {
                 offer(&nodes[end], before + sp_get_double(map->scores + 8 * (size_t)id), begin, id);
                 single |= end == next;
@@ -64,7 +59,7 @@ static void search(struct sp_unigram_node *nodes, const struct sp_tokmap *map, c
 static enum sp_status append_unknown(const struct sp_tokmap *map, const char *text, size_t len,
                                      struct sp_id_list *ids, struct sp_err *err)
 {
-    uint32_t id = find(map, text, len);
+    uint32_t id = sp_token_find(map, text, len);
     bool all = (map->flags & SP_TOKMAP_BYTE_FALLBACK) != 0;
     enum sp_status st = SP_OK;
 
