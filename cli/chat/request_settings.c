@@ -1,6 +1,7 @@
 #include "cli/chat/request_settings.h"
 #include "format/modelfile/modelfile_check.h"
 #include "cli/base/input_text.h"
+#include "format/base/affix.h"
 #include "format/base/file.h"
 #include "format/json/json_write.h"
 
@@ -15,39 +16,26 @@ enum sp_status sp_request_wrong(const char *key, const struct sp_json *value, co
                    sp_json_kind_name(sp_json_kind(value)), expected);
 }
 
-/* Reads a member as a Modelfile parameter, with the parameter's range and error messages; 40.0 is
- * the integer 40. */
-static enum sp_status read_setting(struct sp_settings *settings,
-                                   const struct sp_request_setting *row,
-                                   const struct sp_json *value, struct sp_err *err)
+enum sp_status sp_request_settings_read(struct sp_settings *settings, const struct sp_json *object,
+                                        const char *key, const char *parameter, struct sp_err *err)
 {
+    const struct sp_json *value = sp_json_get(object, key);
     enum sp_json_kind kind = sp_json_kind(value);
     enum sp_status st;
     char *text = NULL;
 
+    if (value == NULL) return SP_OK;
     if (kind != SP_JSON_INT && kind != SP_JSON_DOUBLE)
-        return sp_request_wrong(row->key, value, "number", err);
-    st = sp_parameter_of_json(&text, sp_parameter_find(row->parameter), value, err);
-    if (!st) st = sp_settings_set(settings, row->parameter, text, err);
-    if (st && strncmp(err->text, row->parameter, strlen(row->parameter)) == 0) {
+        return sp_request_wrong(key, value, "number", err);
+    st = sp_parameter_of_json(&text, sp_parameter_find(parameter), value, err);
+    if (!st) st = sp_settings_set(settings, parameter, text, err);
+    if (st && sp_begins_with(err->text, parameter)) {
         const struct sp_err own = *err;
         *err = (struct sp_err){0};
-        (void)!sp_fail(err, st, "%s%s", row->key, own.text + strlen(row->parameter));
+        (void)!sp_fail(err, st, "%s%s", key, own.text + strlen(parameter));
     }
     free(text);
     return st;
-}
-
-enum sp_status sp_request_settings_read(struct sp_settings *settings, const struct sp_json *object,
-                                        const struct sp_request_setting *rows, struct sp_err *err)
-{
-    enum sp_status st;
-
-    for (; rows->key != NULL; rows++) {
-        const struct sp_json *value = sp_json_get(object, rows->key);
-        if (value != NULL && (st = read_setting(settings, rows, value, err))) return st;
-    }
-    return SP_OK;
 }
 
 enum sp_status sp_request_settings_read_named(struct sp_settings *settings,
@@ -58,11 +46,8 @@ enum sp_status sp_request_settings_read_named(struct sp_settings *settings,
     enum sp_status st;
 
     for (size_t i = 0; (*key = sp_settings_name(i)); i++) {
-        const struct sp_request_setting row = {*key, *key};
-        const struct sp_json *value =
-            sp_settings_kind(*key) == kind ? sp_json_get(object, *key) : NULL;
-        if (value == NULL) continue;
-        if ((st = read_setting(settings, &row, value, err))) return st;
+        if (sp_settings_kind(*key) != kind) continue;
+        if ((st = sp_request_settings_read(settings, object, *key, *key, err))) return st;
     }
     return SP_OK;
 }

@@ -13,16 +13,11 @@
 enum sp_status sp_request_wrong(const char *key, const struct sp_json *value, const char *expected,
                                 struct sp_err *err);
 
-/* A member that sets a parameter of the Modelfile, with the parameter's range. */
-struct sp_request_setting {
-    const char *key, *parameter; /* "max_tokens", "num_predict"; static */
-};
-
-/* Sets those members of `object` that are in `rows`, which end with a NULL key. */
+/* Sets the Modelfile's parameter from the member `key`, if there is one, with its range and
+ * messages; 40.0 is the integer 40. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read(struct sp_settings *settings,
-                                                      const struct sp_json *object,
-                                                      const struct sp_request_setting *rows,
-                                                      struct sp_err *err);
+                                                      const struct sp_json *object, const char *key,
+                                                      const char *parameter, struct sp_err *err);
 
 /* Sets the members of `object` that have the name of a setting of this kind. *key: of a failure. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read_named(struct sp_settings *settings,

@@ -38,48 +38,42 @@ enum sp_status sp_batch_line_parse(struct sp_batch_line *line, const char *text,
 
 /* ---- prompts ---- */
 
-static bool is_setting(const char *key)
-{
-    enum sp_setting_kind kind = sp_settings_kind(key);
-
-    return kind == SP_SETTING_SAMPLING || kind == SP_SETTING_LENGTH;
-}
-
 /* Checks that all members are known, since a misspelt member would silently change nothing. */
-static enum sp_status check_members(const struct sp_json *line, struct sp_err *err)
+static enum sp_status check_members(const struct sp_serve_member *line, struct sp_err *err)
 {
     static const char known[] = "custom_id prompt messages think format stop dry_sequence_breakers";
     struct sp_json_iter it = {0};
 
-    while (sp_json_next(line, &it)) {
-        if (!is_setting(it.key) && !sp_is_among(it.key, known)) {
-            const bool is_request = sp_is_among(it.key, "model max_tokens max_completion_tokens");
-            return sp_fail(err, SP_E_INPUT, "unknown member %s%s", it.key,
-                           strcmp(it.key, "id") == 0 ? ", did you mean custom_id?"
-                           : is_request ? "; the body of a request stands in a member body, beside "
-                                          "custom_id, method and url"
-                                        : "");
-        }
+    while (sp_json_next(line->object, &it)) {
+        enum sp_setting_kind kind = sp_settings_kind(it.key);
+        const bool is_request = sp_is_among(it.key, "model max_tokens max_completion_tokens");
+        if (kind == SP_SETTING_SAMPLING || kind == SP_SETTING_LENGTH || sp_is_among(it.key, known))
+            continue;
+        return sp_fail(err, SP_E_INPUT, "unknown member %s%s", it.key,
+                       strcmp(it.key, "id") == 0 ? ", did you mean custom_id?"
+                       : is_request ? "; the body of a request stands in a member body, beside "
+                                      "custom_id, method and url"
+                                    : "");
     }
-    if (sp_json_get(line, "prompt") && sp_json_get(line, "messages"))
+    if (sp_json_get(line->object, "prompt") && sp_json_get(line->object, "messages"))
         return sp_fail(err, SP_E_INPUT, "prompt and messages cannot be combined");
     return SP_OK;
 }
 
 /* Reads the member think, or takes what --think says. */
-static enum sp_status read_thinking(struct sp_serve_request *r, struct sp_err *err)
+static enum sp_status read_thinking(const struct sp_serve_member *m, struct sp_err *err)
 {
+    struct sp_serve_request *r = m->request;
     const struct sp_conversation *c = r->conversation;
-    const struct sp_json *think = sp_json_get(r->body, "think");
-    const char *word = sp_json_to_string(think, NULL), *level = c->thinking.level;
+    const char *word = sp_json_to_string(m->value, NULL), *level = c->thinking.level;
     struct sp_thinking own = c->thinking;
     bool on;
     enum sp_status st;
 
-    if (think && c->template == NULL)
+    if (m->value && c->template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "think requires a chat template");
-    if (think) {
-        if (sp_json_to_bool(think, &on)) word = on ? "true" : "false";
+    if (m->value) {
+        if (sp_json_to_bool(m->value, &on)) word = on ? "true" : "false";
         if (word == NULL) return sp_fail(err, SP_E_INPUT, "think: expected true, false or a level");
         if ((st = sp_thinking_read(&own, word, &c->chat_info, err))) return st;
         level = word;
@@ -126,14 +120,15 @@ static enum sp_status read_messages(struct sp_serve_request *r, const struct sp_
 }
 
 /* Reads the prompt: a text, token IDs, or a conversation. */
-static enum sp_status read_prompt(struct sp_serve_request *r, struct sp_err *err)
+static enum sp_status read_prompt(const struct sp_serve_member *line, struct sp_err *err)
 {
+    struct sp_serve_request *r = line->request;
     const struct sp_json *messages = sp_json_get(r->body, "messages"), *prompt = r->body;
-    struct sp_serve_raw_prompt *raw;
     const char *text;
     size_t size;
     enum sp_status st;
 
+    r->now = &r->conversation->now;
     if (messages) return read_messages(r, messages, err);
     if (sp_json_kind(prompt) == SP_JSON_OBJECT) prompt = sp_json_get(prompt, "prompt");
     text = sp_json_to_string(prompt, &size);
@@ -149,41 +144,36 @@ static enum sp_status read_prompt(struct sp_serve_request *r, struct sp_err *err
             return sp_fail(err, SP_E_INPUT, "the prompt contains a NUL, which only --raw accepts");
         return sp_serve_read_prompt(r, NULL, prompt, err);
     }
+    if (text) return sp_serve_request_take_text(r, prompt, err);
     if ((st = sp_serve_request_take_prompts(r, 1, err))) return st;
-    raw = &r->prompts[0];
-    r->chat_ids = text == NULL && r->conversation->chat != NULL;
-    if (text == NULL) return sp_ids_of_json(&raw->ids, prompt, err);
-    raw->text = text;
-    raw->size = size;
-    return SP_OK;
+    r->chat_ids = r->conversation->chat != NULL;
+    return sp_ids_of_json(&r->prompts[0].ids, prompt, err);
 }
 
-static enum sp_status read_prompt_line(struct sp_serve_request *r, struct sp_err *err)
+static enum sp_status read_format(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_loaded_model *m = r->model->loaded;
-    const struct sp_conversation *c = r->conversation;
-    const struct sp_json *format = sp_json_get(r->body, "format");
-    const char *key;
-    enum sp_status st;
-
-    if ((st = check_members(r->body, err)) ||
-        (st = sp_request_settings_read_named(&r->settings, r->body, SP_SETTING_SAMPLING, &key,
-                                             err)) ||
-        (st =
-             sp_request_settings_read_named(&r->settings, r->body, SP_SETTING_LENGTH, &key, err)) ||
-        (st = sp_request_settings_read_breakers(&r->settings, r->body, err)) ||
-        (st = sp_request_settings_read_stops(&r->settings, sp_json_get(r->body, "stop"), err)))
-        return st;
-    if (format && m->ignore_eos)
+    if (m->request->model->loaded->ignore_eos)
         return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
-    if (format && (st = sp_response_format_of_json(&r->grammar, format, NULL, err))) return st;
-    if ((st = read_thinking(r, err))) return st;
-    if (c->template == NULL && sp_json_has(r->body, "reasoning_budget"))
-        return sp_fail(err, SP_E_UNSUPPORTED, "reasoning_budget requires a chat template");
-    if ((st = sp_serve_read_reasoning_budget(r, r->body, "reasoning_budget", err))) return st;
-    r->now = &c->now;
-    return read_prompt(r, err);
+    return sp_response_format_of_json(&m->request->grammar, m->value, NULL, err);
 }
+
+static enum sp_status read_budget(const struct sp_serve_member *m, struct sp_err *err)
+{
+    if (m->request->conversation->template) return sp_serve_read_reasoning_budget(m, err);
+    return sp_fail(err, SP_E_UNSUPPORTED, "reasoning_budget requires a chat template");
+}
+
+static const struct sp_serve_field fields[] = {
+    {.read = check_members},
+    {.read = sp_serve_read_sampling},
+    {.read = sp_serve_read_lengths},
+    {"stop", .read = sp_serve_read_stops},
+    {"format", .read = read_format},
+    {"think", .read = read_thinking, .always = true},
+    {"reasoning_budget", .read = read_budget},
+    {.read = read_prompt},
+    {.key = NULL},
+};
 
 /* Writes the answer as `run --json` prints it last. */
 static void write_answer(struct sp_serve_response *r, const struct sp_result *result)
@@ -199,7 +189,7 @@ static void write_answer(struct sp_serve_response *r, const struct sp_result *re
                           &style);
 }
 
-static const struct sp_serve_api prompt_api = {.read = read_prompt_line, .whole = write_answer};
+static const struct sp_serve_api prompt_api = {.fields = fields, .whole = write_answer};
 
 /* ---- requests ---- */
 
@@ -253,13 +243,10 @@ static enum sp_status find_request(struct sp_batch_line *line, const struct sp_b
 /* Writes the failure of a request that has no job as its response. */
 static void refuse(struct sp_serve_job *job, const struct sp_err *err)
 {
-    const struct sp_serve_fault *fault = &job->request.fault;
+    const struct sp_serve_failure failure =
+        sp_serve_failure_of(&job->request, sp_serve_status_of(err->status), err->text);
     struct sp_json_out out = {.comma = false};
-    struct sp_serve_failure failure = {
-        .status = sp_serve_status_of(err->status), .code = fault->code, .sentence = err->text};
 
-    sp_serve_request_find_fault(&job->request, err->text);
-    if (*fault->param) failure.param = fault->param;
     job->api->fail(&out, &failure);
     if (out.no_memory)
         sp_strbuf_release(&out.text);
@@ -327,16 +314,13 @@ static enum sp_status begin(struct sp_batch_server *b, struct sp_batch_line *lin
         !line->is_anthropic && (sp_json_has(line->json, "body") || sp_json_has(line->json, "url") ||
                                 sp_json_has(line->json, "method"));
     *job = (struct sp_serve_job){.api = &prompt_api,
-                                 .request = {.model = &b->model,
-                                             .conversation = &b->model.loaded->conversation,
-                                             .body = line->json},
+                                 .request = {.model = &b->model, .body = line->json},
                                  .arrived_at = sp_seconds()};
     if (st) return st;
     is_request = line->is_openai || line->is_anthropic;
     if (is_request && (st = find_request(line, b, err))) return st;
     if ((is_request && (st = sp_json_get_string(job->request.body, "model", &model, err))) ||
-        (st = sp_settings_copy(&job->request.settings, b->model.loaded->settings, err)) ||
-        (st = job->api->read(&job->request, err)) || (st = sp_serve_job_plan(job, err))) {
+        (st = sp_serve_job_read(job, err))) {
         if (job->api->fail) refuse(job, err);
         return st;
     }

@@ -71,9 +71,8 @@ void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve
  * NULL: none. Status 503 means that the request could succeed later. */
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
                            const char *sentence);
-/* Writes an error of a member of the request, which `fault` names. */
-void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
-                            const char *sentence);
+/* Writes such an error of a member of the request. */
+void sp_exchange_refuse_with(struct sp_exchange *x, const struct sp_serve_failure *failure);
 /* Writes an error without a code. */
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence);
 
@@ -84,8 +83,8 @@ bool sp_exchange_find_model(struct sp_exchange *x, const char *name);
 /* Opens x->model and keeps it open until the end of the request; false: an error was written. */
 bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive);
 
-/* *seconds = how long the model is to stay open after the request: the member keep_alive, a number
- * of seconds or a duration. Returns false if an error was written. */
+/* *seconds = how long the model is to stay open after the request, by its member keep_alive or the
+ * server's option. Returns false if an error was written. */
 bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds);
 
 /* Returns the JSON of a request for a model, owned by x->body; NULL: an error was written. */

@@ -84,6 +84,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     struct sp_err err = {0};
     enum sp_status st;
     enum sp_serve_entry entry;
+    struct sp_serve_failure failure;
 
     if (sp_new(&c, 1, sizeof *c, NULL)) return;
     c->serve = x->serve;
@@ -97,14 +98,10 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     c->job.connection = x->request->connection;
     c->job.arrived_at = c->job.polled_at = x->arrived_at;
     c->job.request.model = c->job.model = x->model;
-    c->job.request.conversation = &x->model->loaded->conversation;
     x->is_acquired = false;
-    st = sp_settings_copy(&c->job.request.settings, x->model->loaded->settings, &err);
-    if (!st) st = api->read(&c->job.request, &err);
-    if (!st) st = sp_serve_job_plan(&c->job, &err);
-    if (st) {
-        sp_serve_request_find_fault(&c->job.request, err.text);
-        sp_exchange_refuse_for(x, sp_serve_status_of(st), &c->job.request.fault, err.text);
+    if ((st = sp_serve_job_read(&c->job, &err))) {
+        failure = sp_serve_failure_of(&c->job.request, sp_serve_status_of(st), err.text);
+        sp_exchange_refuse_with(x, &failure);
         goto refused;
     }
     sp_serve_body_settle(&c->body, c->job.request.body, x->answer->ignored);

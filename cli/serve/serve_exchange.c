@@ -42,29 +42,23 @@ void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve
     sp_strbuf_release(&out.text);
 }
 
-void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
-                            const char *sentence)
+void sp_exchange_refuse_with(struct sp_exchange *x, const struct sp_serve_failure *failure)
 {
-    const struct sp_serve_failure failure = {.status = status,
-                                             .code = fault->code,
-                                             .param = *fault->param ? fault->param : NULL,
-                                             .sentence = sentence};
+    const struct sp_serve_api *api = begins(x, "/api/")            ? &sp_serve_ollama_text
+                                     : sp_exchange_is_anthropic(x) ? &sp_serve_anthropic
+                                                                   : &sp_serve_openai_chat;
 
-    if (begins(x, "/api/"))
-        sp_serve_ollama_text.fail(&x->out, &failure);
-    else if (sp_exchange_is_anthropic(x))
-        sp_serve_anthropic.fail(&x->out, &failure);
-    else
-        sp_serve_openai_chat.fail(&x->out, &failure);
-    sp_exchange_close_body(x, status);
-    x->answer->retry = status == 503;
-    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
+    api->fail(&x->out, failure);
+    sp_exchange_close_body(x, failure->status);
+    x->answer->retry = failure->status == 503;
+    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", failure->sentence);
 }
 
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
                            const char *sentence)
 {
-    sp_exchange_refuse_for(x, status, &(struct sp_serve_fault){.code = code}, sentence);
+    sp_exchange_refuse_with(
+        x, &(struct sp_serve_failure){.status = status, .code = code, .sentence = sentence});
 }
 
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
@@ -134,14 +128,11 @@ bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive)
 
 bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds)
 {
-    const struct sp_json *value = sp_json_get(x->body.json, "keep_alive");
-    const char *text = sp_json_to_string(value, NULL);
+    struct sp_err err = {0};
 
     *seconds = x->serve->keep_alive;
-    if (sp_json_kind(value) == SP_JSON_NULL) return true;
-    if (sp_json_to_double(value, seconds) && *seconds <= SP_DURATION_MAX) return true;
-    if (text && sp_duration_read(seconds, text)) return true;
-    sp_exchange_refuse(x, 400, "keep_alive: expected seconds or a duration such as \"5m\"");
+    if (sp_serve_read_keep_alive(seconds, x->body.json, &err) == SP_OK) return true;
+    sp_exchange_refuse(x, 400, err.text);
     return false;
 }
 

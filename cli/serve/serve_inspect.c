@@ -79,7 +79,8 @@ enum sp_status sp_serve_count_tokens(struct sp_json_out *out, struct sp_exchange
                                      struct sp_err *err)
 {
     size_t n = 0;
-    enum sp_status st = sp_serve_anthropic_read_prompt(&x->asked, err);
+    enum sp_status st =
+        sp_serve_read_fields(&x->asked, x->asked.body, sp_serve_anthropic_prompt_fields, err);
 
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &x->asked, err);
     if (!st) sp_json_out_put(out, "input_tokens:%zu", n);
@@ -95,7 +96,7 @@ enum sp_status sp_serve_apply_template(struct sp_json_out *out, struct sp_exchan
     const struct sp_settings *settings = request->model->loaded->settings;
     enum sp_status st = sp_settings_copy(&request->settings, settings, err);
 
-    if (!st) st = sp_serve_openai_read_chat(request, err);
+    if (!st) st = sp_serve_read_fields(request, request->body, sp_serve_openai_chat_fields, err);
     if (!st) st = sp_serve_prompt_read(&prompt, x->serve, request, 0, err);
     if (!st) {
         sp_chat_prompt_describe(prompt.rendered, &info);

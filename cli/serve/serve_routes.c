@@ -163,6 +163,7 @@ static void handle_lora_scales(struct sp_exchange *x)
 static void handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
 {
     struct sp_serve_request *asked = &x->asked;
+    struct sp_serve_failure failure;
     struct sp_err err = {0};
     enum sp_status st;
 
@@ -183,10 +184,12 @@ static void handle_members(struct sp_exchange *x, sp_serve_members_fn *write)
         sp_strbuf_release(&x->out.text);
         x->out = (struct sp_json_out){0};
         sp_advise(&err);
-        if (st == SP_E_CANCELLED)
+        if (st == SP_E_CANCELLED) {
             sp_exchange_refuse(x, 503, "the server is shutting down");
-        else
-            sp_exchange_refuse_for(x, sp_serve_status_of(st), &asked->fault, err.text);
+        } else {
+            failure = sp_serve_failure_of(asked, sp_serve_status_of(st), err.text);
+            sp_exchange_refuse_with(x, &failure);
+        }
     }
     sp_serve_request_release(asked);
 }

@@ -110,6 +110,7 @@ batch() { spectool run packed.bin --batch --num-predict 4 "$@"; }
 batch <requests >answers; echo $?
 mask <answers
 sed -n 1p requests | batch --format json | mask
+echo '{"custom_id": "k", "params": {"keep_alive": "soon", "messages": []}}' | batch
 # A batch goes on after the answers that a file has; a line without an end is dropped.
 batch --quiet -o all <requests; echo $?
 for kept in 0 1 4 10; do

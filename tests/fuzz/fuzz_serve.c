@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     request.body = body.json;
     body.json = NULL;
     if (sp_settings_copy(&request.settings, &settings, &err)) abort();
-    if (dialect->read(&request, &err)) {
+    if (sp_serve_read_fields(&request, request.body, dialect->fields, &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
         sp_serve_body_settle(&body, request.body, ignored);

@@ -28,6 +28,7 @@ static enum sp_status convert(struct sp_serve_request *request, const struct sp_
     struct sp_conversation conversation = {.system = NULL};
     bool is_chat = strncmp(api, "chat_", 5) == 0;
     const char *body = is_chat ? "{\"continue_final_message\": false}" : keep_printed(sent);
+    struct sp_serve_member tools = {.request = request};
     enum sp_status st;
 
     request->conversation = &conversation;
@@ -35,7 +36,10 @@ static enum sp_status convert(struct sp_serve_request *request, const struct sp_
     if (strcmp(api, "responses") == 0) {
         st = sp_serve_responses_read_input(&request->messages, request, why);
     } else if (strcmp(api, "responses_tools") == 0) {
-        st = sp_serve_responses_read_tools(request, why);
+        tools.value = sp_json_get(tools.object = request->body, "tools");
+        st = sp_serve_responses_read_tools(&tools, why);
+        tools.value = sp_json_get(request->body, "tool_choice");
+        if (!st) st = sp_serve_openai_read_tool_choice(&tools, why);
     } else if (strcmp(api, "anthropic") == 0) {
         st = sp_serve_anthropic_read_messages(request, why);
     } else {

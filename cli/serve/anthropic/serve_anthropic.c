@@ -5,36 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const struct sp_request_setting settings[] = {
-    {"temperature", "temperature"},
-    {"top_p", "top_p"},
-    {"top_k", "top_k"},
-    {"max_tokens", "num_predict"},
-    {"seed", "seed"}, /* an extension: the API has no seed */
-    {NULL, NULL},
-};
-
-static const char no_servers[] = "MCP servers are not supported";
-
-static const struct sp_serve_refusal refusals[] = {
-    {"mcp_servers", "[]", no_servers},
-    {"container", NULL, "code execution is not supported"},
-    {"compaction", NULL, "compaction is not supported"},
-    {"fallbacks", "[]", "not supported: another model never answers instead"},
-    {NULL, NULL, NULL},
-};
-
-static const struct sp_serve_refusal thread_refusal[] = {
-    {"thread", NULL, "conversations are not stored"},
-    {NULL, NULL, NULL},
-};
-
-static const struct sp_serve_refusal tool_refusals[] = {
-    {"defer_loading", "false", "tools are always sent to the model"},
-    {"allowed_callers", "[\"direct\"]", "only direct calls are supported"},
-    {NULL, NULL, NULL},
-};
-
 static enum sp_status expected(const char *name, const struct sp_json *value, const char *what,
                                struct sp_err *err)
 {
@@ -44,40 +14,38 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
 
 /* ---- reasoning ---- */
 
-static const char budget_key[] = "budget_tokens";
-
 /* Reads the most tokens of reasoning. */
-static enum sp_status read_budget(struct sp_serve_request *request, const struct sp_json *thinking,
-                                  const char *type, struct sp_err *err)
+static enum sp_status read_budget(const struct sp_serve_member *thinking, const char *type,
+                                  struct sp_err *err)
 {
-    const struct sp_json *budget = sp_json_get(thinking, budget_key);
+    static const struct sp_serve_field field = {.key = "budget_tokens"};
+    const struct sp_serve_member budget = {thinking->request, thinking->value,
+                                           sp_json_get(thinking->value, field.key), &field};
     int64_t n = 0;
     enum sp_status st;
 
-    if (budget == NULL) return SP_OK;
+    if (budget.value == NULL) return SP_OK;
     if (strcmp(type, "enabled") != 0)
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens requires \"type\": \"enabled\"");
-    if (sp_json_to_i64(budget, &n) && n < 1) {
+    if (sp_json_to_i64(budget.value, &n) && n < 1) {
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens is %" PRId64 ", expected 1 or more",
                        n);
     }
-    if (!request->is_think_set) return SP_OK;
-    st = sp_serve_read_reasoning_budget(request, thinking, budget_key, err);
-    if (st) sp_context(err, "thinking");
+    if (!thinking->request->is_think_set) return SP_OK;
+    if ((st = sp_serve_read_reasoning_budget(&budget, err))) sp_context(err, "thinking");
     return st;
 }
 
 /* Reads whether the model reasons, for how long, and if reasoning is shown as it is or omitted.
  */
-static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status read_thinking(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *thinking = sp_json_get(request->body, "thinking");
-    const char *type = sp_json_get_text(thinking, "type"), *display = NULL;
+    struct sp_serve_request *request = m->request;
+    const char *type = sp_json_get_text(m->value, "type"), *display = NULL;
     enum sp_status st;
 
-    if (thinking == NULL) return SP_OK;
     if (type == NULL)
-        return expected("thinking.type", sp_json_get(thinking, "type"), "a text", err);
+        return expected("thinking.type", sp_json_get(m->value, "type"), "a text", err);
     request->is_think_set = true;
     request->think = strcmp(type, "disabled") != 0;
     if (request->think && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0) {
@@ -85,8 +53,8 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
                        "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
     (void)sp_serve_leave_out_reasoning(request, "thinking");
-    if ((st = read_budget(request, thinking, type, err))) return st;
-    if ((st = sp_json_get_string(thinking, "display", &display, err))) {
+    if ((st = read_budget(m, type, err))) return st;
+    if ((st = sp_json_get_string(m->value, "display", &display, err))) {
         sp_context(err, "thinking");
         return st;
     }
@@ -98,13 +66,13 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
 }
 
 /* Reads the effort, which sets the level of reasoning without turning reasoning on. */
-static enum sp_status read_effort(struct sp_serve_request *request, const struct sp_json *config,
-                                  struct sp_err *err)
+static enum sp_status read_output_config(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *effort = sp_json_get(config, "effort");
+    const struct sp_json *effort = sp_json_get(m->value, "effort");
+    struct sp_serve_request *request = m->request;
     const char *level = sp_json_to_string(effort, NULL);
 
-    if (effort == NULL) return SP_OK;
+    if (effort == NULL) return sp_serve_anthropic_read_response_format(m, err);
     if (level == NULL || !sp_is_among(level, "low medium high xhigh max")) {
         return sp_fail(err, SP_E_INPUT,
                        "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
@@ -114,19 +82,15 @@ static enum sp_status read_effort(struct sp_serve_request *request, const struct
         sp_serve_request_change(request, "effort left out");
     else if (request->think || !request->is_think_set)
         request->think_level = level;
-    return SP_OK;
+    return sp_serve_anthropic_read_response_format(m, err);
 }
 
 /* Accepts edits that remove reasoning from earlier answers, since the chat template decides which
  * reasoning it keeps. Rejects every other edit of the conversation. */
-static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
+static enum sp_status read_edits(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *management = NULL, *edits;
-    enum sp_status st =
-        sp_serve_read_kind(&management, body, "context_management", SP_JSON_OBJECT, err);
+    const struct sp_json *edits = sp_json_get(m->value, "edits");
 
-    if (st) return st;
-    edits = sp_json_get(management, "edits");
     if (edits != NULL && sp_json_kind(edits) != SP_JSON_ARRAY)
         return expected("context_management.edits", edits, "an array", err);
     for (size_t i = 0; i < sp_json_len(edits); i++) {
@@ -140,6 +104,12 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 }
 
 /* ---- tools ---- */
+
+static const struct sp_serve_field tool_fields[] = {
+    {"defer_loading", .harmless = "false", .why = "tools are always sent to the model"},
+    {"allowed_callers", .harmless = "[\"direct\"]", .why = "only direct calls are supported"},
+    {.key = NULL},
+};
 
 /* Writes a tool in the format that chat templates take, unless its type is one of Anthropic's own,
  * which has no schema. */
@@ -158,7 +128,7 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "missing name");
     if (sp_json_kind(schema) != SP_JSON_OBJECT)
         return expected("input_schema", schema, "an object", err);
-    if ((st = sp_serve_refuse(tool, tool_refusals, err))) return st;
+    if ((st = sp_serve_read_fields(request, tool, tool_fields, err))) return st;
     sp_json_out_put(out, "{type:'function', function:{name:%s", name);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const struct sp_json *value = sp_json_get(tool, kept[i]);
@@ -169,14 +139,18 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     return SP_OK;
 }
 
-static enum sp_status read_choice(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status read_tools(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *json = sp_json_get(request->body, "tool_choice");
-    const char *type = sp_json_get_text(json, "type");
+    return sp_serve_read_tools(m->request, write_tool, err);
+}
+
+static enum sp_status read_choice(const struct sp_serve_member *m, struct sp_err *err)
+{
+    const char *type = sp_json_get_text(m->value, "type");
     struct sp_serve_tool_choice choice = {.none = false};
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(json, "disable_parallel_tool_use", &choice.one, err))) {
+    if ((st = sp_json_get_bool(m->value, "disable_parallel_tool_use", &choice.one, err))) {
         sp_context(err, "tool_choice");
         return st;
     }
@@ -186,32 +160,22 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
         choice.must = true;
     } else if (type && strcmp(type, "tool") == 0) {
         choice.must = true;
-        choice.function = sp_json_get_text(json, "name");
+        choice.function = sp_json_get_text(m->value, "name");
         if (choice.function == NULL) return sp_fail(err, SP_E_INPUT, "tool_choice.name is missing");
-    } else if (json != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
+    } else if (m->value != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
         return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool or none");
     }
-    return sp_serve_apply_tool_choice(request, &choice, err);
+    return sp_serve_apply_tool_choice(m->request, &choice, err);
 }
 
 /* ---- requests ---- */
 
-enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status read_messages(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *config = NULL;
-    enum sp_status st;
+    struct sp_serve_request *request = m->request;
+    enum sp_status st = sp_serve_anthropic_read_messages(request, err);
 
-    sp_serve_read_hints(request->body, "cache_control inference_geo metadata service_tier speed");
-    if ((st = sp_serve_model_check_template(request->model, err)) ||
-        (st = sp_serve_refuse(request->body, refusals, err)) ||
-        (st = read_edits(request->body, err)) || (st = read_thinking(request, err)) ||
-        (st = sp_serve_read_kind(&config, request->body, "output_config", SP_JSON_OBJECT, err)) ||
-        (st = read_effort(request, config, err)) ||
-        (st = sp_serve_anthropic_read_response_format(request, err)) ||
-        (st = sp_serve_read_tools(request, write_tool, err)) || (st = read_choice(request, err)) ||
-        (st = sp_serve_anthropic_read_messages(request, err)))
-        return st;
-    if (request->partial.len == 0) return SP_OK;
+    if (st || request->partial.len == 0) return st;
     if (request->think) {
         return sp_fail(err, SP_E_INPUT,
                        "thinking cannot be combined with a partial answer as the last message");
@@ -224,25 +188,51 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, 
     return SP_OK;
 }
 
-enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct sp_err *err)
+const struct sp_serve_field sp_serve_anthropic_prompt_fields[] = {
+    {.read = sp_serve_check_template},
+    {.names = "cache_control inference_geo metadata service_tier speed"},
+    {"mcp_servers", .harmless = "[]", .why = "MCP servers are not supported"},
+    {"container", .why = "code execution is not supported"},
+    {"compaction", .why = "compaction is not supported"},
+    {"fallbacks", .harmless = "[]", .why = "not supported: another model never answers instead"},
+    {"context_management", SP_JSON_OBJECT, .read = read_edits},
+    {"thinking", .read = read_thinking},
+    {"output_config", SP_JSON_OBJECT, .read = read_output_config},
+    {"output_format", .read = sp_serve_anthropic_read_response_format},
+    {"tools", .read = read_tools},
+    {"tool_choice", .read = read_choice, .always = true},
+    {"messages", .read = read_messages, .always = true},
+    {.key = NULL},
+};
+
+static enum sp_status read_max_tokens(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *max = sp_json_get(request->body, "max_tokens");
-    const struct sp_json *stops = sp_json_get(request->body, "stop_sequences");
     int64_t n = 1;
+
+    if (m->value == NULL) return expected("max_tokens", m->value, "a number", err);
+    if (sp_json_to_i64(m->value, &n) && n < 1)
+        return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
+    return sp_serve_read_setting(m, err);
+}
+
+static enum sp_status read_stops(const struct sp_serve_member *m, struct sp_err *err)
+{
     enum sp_status st;
 
-    if ((st = sp_serve_refuse(request->body, thread_refusal, err))) return st;
-    if (max == NULL) return expected("max_tokens", max, "a number", err);
-    if (sp_json_to_i64(max, &n) && n < 1)
-        return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
-    if ((st = sp_request_settings_read(&request->settings, request->body, settings, err)))
-        return st;
-    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
-    if (stops != NULL && sp_json_kind(stops) != SP_JSON_ARRAY)
-        return expected("stop_sequences", stops, "an array", err);
-    if ((st = sp_request_settings_read_stops(&request->settings, stops, err))) {
-        sp_context(err, "stop_sequences");
-        return st;
-    }
-    return sp_serve_anthropic_read_prompt(request, err);
+    if (sp_json_kind(m->value) != SP_JSON_ARRAY)
+        return expected("stop_sequences", m->value, "an array", err);
+    if ((st = sp_serve_read_stops(m, err))) sp_context(err, "stop_sequences");
+    return st;
 }
+
+const struct sp_serve_field sp_serve_anthropic_fields[] = {
+    {"thread", .why = "conversations are not stored"},
+    {"max_tokens", .read = read_max_tokens, .always = true, .parameter = "num_predict"},
+    {"temperature", .read = sp_serve_read_setting, .parameter = "temperature"},
+    {"top_p", .read = sp_serve_read_setting, .parameter = "top_p"},
+    {"top_k", .read = sp_serve_read_setting, .parameter = "top_k"},
+    {"seed", .read = sp_serve_read_setting, .parameter = "seed"}, /* the API has no seed */
+    {"stop_sequences", .read = read_stops},
+    {.members = sp_serve_anthropic_prompt_fields},
+    {.key = NULL},
+};

@@ -8,12 +8,9 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* Reads the members that make up the prompt; /v1/messages/count_tokens has no others. */
-SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
-                                                            struct sp_err *err);
-/* Reads a whole request: the prompt and the settings of generation. */
-SP_MUST_CHECK enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
-                                                     struct sp_err *err);
+/* The members of requests: all, and those that make up the prompt; /v1/messages/count_tokens has no
+ * others. */
+extern const struct sp_serve_field sp_serve_anthropic_fields[], sp_serve_anthropic_prompt_fields[];
 
 /* Sets request->messages from the body's `system` and `messages`, and request->partial if the last
  * message is the assistant's. */

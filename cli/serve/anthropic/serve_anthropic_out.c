@@ -96,8 +96,10 @@ static void begin_message(struct sp_serve_response *r)
     struct sp_json_out *out = &r->out;
     char id[SP_SERVE_ID_SIZE];
 
-    sp_json_out_put(out, "id:%s, type:'message', role:'assistant', model:%s, content:[",
+    sp_json_out_put(out, "id:%s, type:'message', role:'assistant', model:%s",
                     sp_serve_id(id, "msg_", r), sp_serve_model_name(r->request));
+    sp_serve_write_fields(r, false);
+    sp_json_out_begin(out, "content", '[');
 }
 
 /* ---- blocks ---- */
@@ -272,7 +274,7 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
 
 const struct sp_serve_api sp_serve_anthropic = {
     .stream_type = "text/event-stream",
-    .read = sp_serve_anthropic_read,
+    .fields = sp_serve_anthropic_fields,
     .begin = begin,
     .keep_alive = keep_alive,
     .part = write_part,

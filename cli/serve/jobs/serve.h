@@ -278,8 +278,7 @@ struct sp_serve_failure {
 struct sp_serve_api {
     const char *stream_type; /* Content-Type */
     bool is_chat;            /* answers are messages, for APIs that answer with texts, too */
-    /* Fills the request, which has its model, its body and a copy of the settings. */
-    enum sp_status (*read)(struct sp_serve_request *request, struct sp_err *err);
+    const struct sp_serve_field *fields; /* of requests, and what they add to responses */
     /* In a stream, begin() is called once before the first part, part() for each part and end()
      * after the last part. begin is NULL where nothing comes before the parts. */
     void (*begin)(struct sp_serve_response *response);
@@ -314,15 +313,16 @@ extern const struct sp_serve_api sp_serve_ollama_chat, sp_serve_ollama_text;
 
 /* ---- jobs (serve_job.c) ---- */
 
-/* Sets the number of answers to a request that was read, and allocates their outputs if the API
- * combines several. */
-SP_MUST_CHECK enum sp_status sp_serve_job_plan(struct sp_serve_job *job, struct sp_err *err);
+/* Reads the request of a job that has its API, and in the request the body and the open model. */
+SP_MUST_CHECK enum sp_status sp_serve_job_read(struct sp_serve_job *job, struct sp_err *err);
 /* Releases all but the model of a job that no other thread uses. */
 void sp_serve_job_release(struct sp_serve_job *job);
 
 /* Generates answers to the jobs of the queue, one after the other, until the queue is stopped.
  * `serve` is the struct sp_serve; returns NULL. Several threads may call it at the same time. */
 void *sp_serve_job_run_all(void *serve);
+
+/* ---- what the writers of the APIs share (serve_write.c) ---- */
 
 /* True if a length limit or the end of the context cut off the answer. */
 bool sp_serve_is_truncated(const struct sp_result *result);
@@ -342,8 +342,22 @@ const char *sp_serve_model_name(const struct sp_serve_request *request);
 void sp_serve_begin_event(struct sp_serve_response *response, const char *type);
 void sp_serve_end_event(struct sp_serve_response *response);
 
+/* The members that the requests of every API have. */
+extern const struct sp_serve_field sp_serve_common_fields[];
+
+/* Writes what members of the request add to the response or, if `in_choice`, to a choice of a chunk
+ * that has a part of the answer. */
+void sp_serve_write_fields(struct sp_serve_response *response, bool in_choice);
+/* The function `write` of a field that the response repeats as the request has it. */
+void sp_serve_repeat(struct sp_serve_response *response, const struct sp_serve_field *field,
+                     const struct sp_json *value);
+
 /* The HTTP status of a failed request. */
 int sp_serve_status_of(enum sp_status st);
+/* The failure of a request, which borrows from it: of the member that the request's fault names or,
+ * if it names none, that the sentence begins with. */
+struct sp_serve_failure sp_serve_failure_of(struct sp_serve_request *request, int status,
+                                            const char *sentence);
 
 /* ---- the prompt of a request as token ids (serve_prompt.c) ---- */
 

@@ -6,7 +6,6 @@
 #include "format/base/clock.h"
 #include "runtime/spectool_measure.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,54 +33,6 @@ struct answer_run {
     bool too_long;  /* the prompt does not fit into the context */
 };
 
-int sp_serve_status_of(enum sp_status st)
-{
-    switch (st) {
-    case SP_E_USAGE:
-    case SP_E_INPUT:
-    case SP_E_UNSUPPORTED:
-        return 400;
-    case SP_E_NOMEM:
-        return 503;
-    default:
-        return 500;
-    }
-}
-
-const char *sp_serve_model_name(const struct sp_serve_request *request)
-{
-    const char *name = sp_json_get_text(request->body, "model");
-
-    return name ? name : request->model->names[0];
-}
-
-void sp_serve_begin_event(struct sp_serve_response *r, const char *type)
-{
-    sp_json_out_print(&r->out, "event: %s\ndata: ", type);
-    sp_json_out_put(&r->out, "{type:%s", type);
-}
-
-void sp_serve_end_event(struct sp_serve_response *r)
-{
-    sp_json_out_end(&r->out, '}');
-    sp_json_out_raw(&r->out, "\n\n");
-    r->out.comma = false;
-}
-
-bool sp_serve_is_truncated(const struct sp_result *result)
-{
-    return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT ||
-           result->stop == SP_STOP_MEMORY;
-}
-
-const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
-                        const struct sp_serve_response *r)
-{
-    snprintf(id, SP_SERVE_ID_SIZE, "%s%" PRIx64 "%09lx%" PRIx64, prefix, (uint64_t)r->began.tv_sec,
-             (unsigned long)r->began.tv_nsec, r->number);
-    return id;
-}
-
 /* Empties response.out for the API to write to. */
 static void open_out(struct answer_run *a)
 {
@@ -98,16 +49,15 @@ static void send_out(struct answer_run *a, int status)
 
 /* Sends a failure as the response or as the end of a stream. If several answers fail only the
  * first failure is sent. */
-static void fail(struct answer_run *a, int status, const char *code, const struct sp_err *why)
+static void fail(struct answer_run *a, int status, const struct sp_err *why)
 {
     const struct sp_serve_api *d = a->job->api;
-    struct sp_serve_fault *fault = &a->job->request.fault;
-    struct sp_serve_failure failure = {.status = status, .code = code, .sentence = why->text};
+    struct sp_serve_failure failure;
     bool started;
 
     if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, why, &started)) return;
-    sp_serve_request_find_fault(&a->job->request, why->text);
-    if (*fault->param) failure.param = fault->param;
+    if (a->too_long) a->job->request.fault.code = "context_length_exceeded";
+    failure = sp_serve_failure_of(&a->job->request, status, why->text);
     open_out(a);
     if (started)
         d->fail_stream(&a->response, &failure);
@@ -405,7 +355,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     sampling.seed += a->response.answer % sp_serve_request_n_each(request);
     a->response.seed = sampling.seed;
     a->request.logprobs = request->logprobs;
-    a->request.n_top = request->n_top;
+    a->request.n_top = (unsigned)request->n_top;
     a->request.context = a;
     a->session = loaded->session;
     a->request.prompt_progress = on_prompt;
@@ -438,12 +388,10 @@ static void report_failure(struct answer_run *a, struct sp_err *err)
                                           .text = "the server is shutting down"};
 
     sp_advise(err);
-    if (sp_serve_queue_is_abandoned(a->serve->queue, NULL)) {
-        fail(a, 503, NULL, &stopped);
-    } else if (err->status != SP_OK && err->status != SP_E_CANCELLED) {
-        fail(a, sp_serve_status_of(err->status), a->too_long ? "context_length_exceeded" : NULL,
-             err);
-    }
+    if (sp_serve_queue_is_abandoned(a->serve->queue, NULL))
+        fail(a, 503, &stopped);
+    else if (err->status != SP_OK && err->status != SP_E_CANCELLED)
+        fail(a, sp_serve_status_of(err->status), err);
 }
 
 /* A prompt that --memory cannot hold even alone is refused for good. */
@@ -476,7 +424,7 @@ static enum sp_status take_echo_memory(const struct sp_serve_request *request,
                                        const struct sp_serve_prompt *prompt, struct sp_err *err)
 {
     enum { OF_TOKEN = 160, OF_ALTERNATIVE = 40 }; /* bytes */
-    size_t of_token = OF_TOKEN + request->n_top * OF_ALTERNATIVE;
+    size_t of_token = OF_TOKEN + (size_t)request->n_top * OF_ALTERNATIVE;
 
     if (!request->echo || !request->logprobs || !request->take_memory) return SP_OK;
     return request->take_memory(request->memory, prompt->n_ids * of_token, err);
@@ -545,9 +493,18 @@ done:
     sp_serve_prompt_release(&prompt);
 }
 
-enum sp_status sp_serve_job_plan(struct sp_serve_job *job, struct sp_err *err)
+enum sp_status sp_serve_job_read(struct sp_serve_job *job, struct sp_err *err)
 {
-    job->n_answers = sp_serve_request_n_answers(&job->request);
+    struct sp_serve_request *request = &job->request;
+    const struct sp_loaded_model *loaded = request->model->loaded;
+    enum sp_status st;
+
+    request->conversation = &loaded->conversation;
+    if ((st = sp_settings_copy(&request->settings, loaded->settings, err))) return st;
+    if ((st = sp_serve_read_fields(request, request->body, sp_serve_common_fields, err)) ||
+        (st = sp_serve_read_fields(request, request->body, job->api->fields, err)))
+        return st;
+    job->n_answers = sp_serve_request_n_answers(request);
     if (job->api->close == NULL) return SP_OK;
     return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
 }

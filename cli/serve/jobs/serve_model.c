@@ -229,11 +229,14 @@ enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *m, const
                    key, m->names[0]);
 }
 
-enum sp_status sp_serve_model_check_template(const struct sp_serve_model *m, struct sp_err *err)
+enum sp_status sp_serve_check_template(const struct sp_serve_member *m, struct sp_err *err)
 {
-    if (m->loaded->conversation.template) return SP_OK;
+    const struct sp_serve_model *model = m->request->model;
+
+    if (model->loaded->conversation.template) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s has no chat template: use /v1/completions, which needs none", m->names[0]);
+                   "%s has no chat template: use /v1/completions, which needs none",
+                   model->names[0]);
 }
 
 /* The number of the model's name that is `name`, perhaps without ollama's ":latest"; or SIZE_MAX.

@@ -4,6 +4,7 @@
 
 #include "cli/base/pack_facts.h"
 #include "cli/chat/loaded_model.h"
+#include "cli/serve/request/serve_request.h"
 
 #include <time.h>
 
@@ -146,9 +147,8 @@ bool sp_serve_model_inserts_by(const struct sp_template *t);
 SP_MUST_CHECK enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *model,
                                                          const char *key, struct sp_err *err);
 
-/* SP_E_UNSUPPORTED if the open model has no chat template, with the endpoint that needs none. */
-SP_MUST_CHECK enum sp_status sp_serve_model_check_template(const struct sp_serve_model *model,
-                                                           struct sp_err *err);
+/* Refuses a request if its model has no chat template, with the endpoint that needs none. */
+sp_serve_read_fn sp_serve_check_template;
 
 /* The adapter of the open model that `name` means; NULL: none. name NULL: the model itself. */
 const struct sp_lora *sp_serve_model_lora(const struct sp_serve_model *model, const char *name);

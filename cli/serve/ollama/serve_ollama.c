@@ -3,37 +3,15 @@
 
 #include <stdlib.h>
 
-static const char no_images[] = "images are not supported";
-
-static const struct sp_serve_refusal refusals[] = {
-    {"images", "[]", no_images},
-    {"context", "[]", "deprecated and not supported, use /api/chat for conversations"},
-    {NULL, NULL, NULL},
-};
-
 /* Reads `think`: a boolean, or a level, which also turns reasoning on. */
-static enum sp_status read_think(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status read_think(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *think = sp_json_get(request->body, "think");
-    const char *level = sp_json_to_string(think, NULL);
+    const char *level = sp_json_to_string(m->value, NULL);
 
-    if (think == NULL) return SP_OK;
-    request->is_think_set = true;
-    if (level != NULL) return sp_serve_set_think_level(request, "think", level, err);
-    if (sp_json_to_bool(think, &request->think)) return SP_OK;
-    return sp_request_wrong("think", think, "true, false or a level", err);
-}
-
-static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_err *err)
-{
-    int64_t n = 0;
-    enum sp_status st;
-
-    if ((st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err))) return st;
-    if ((st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n, err)))
-        return st;
-    request->n_top = request->logprobs ? (unsigned)n : 0;
-    return SP_OK;
+    m->request->is_think_set = true;
+    if (level != NULL) return sp_serve_set_think_level(m->request, "think", level, err);
+    if (sp_json_to_bool(m->value, &m->request->think)) return SP_OK;
+    return sp_request_wrong("think", m->value, "true, false or a level", err);
 }
 
 /* A request for reasoning of a model without it is refused, as ollama does. */
@@ -44,50 +22,57 @@ static enum sp_status check_reasons(const struct sp_serve_request *request, stru
                    request->model->names[0]);
 }
 
-static enum sp_status read_common(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status stream_by_default(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *options = NULL;
-    const char *key;
-    enum sp_status st;
-
-    request->stream = true;
-    if ((st = sp_serve_read_kind(&options, request->body, "options", SP_JSON_OBJECT, err)))
-        return st;
-    if ((st = sp_serve_refuse(request->body, refusals, err))) return st;
-    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
-    if ((st = read_think(request, err))) return st;
-    if ((st = read_logprobs(request, err))) return st;
-    if ((st = sp_serve_ollama_read_response_format(request, err))) return st;
-    /* These options configure ollama's server, and its clients send them by default. */
-    sp_serve_read_hints(options, "num_ctx num_batch num_gpu num_keep num_thread main_gpu low_vram "
-                                 "numa use_mmap use_mlock");
-    if ((st = sp_request_settings_read_named(&request->settings, options, SP_SETTING_SAMPLING, &key,
-                                             err)) ||
-        (st = sp_request_settings_read_named(&request->settings, options, SP_SETTING_LENGTH, &key,
-                                             err)) ||
-        (st = sp_serve_read_reasoning_budget(request, options, "reasoning_budget", err)) ||
-        (st = sp_request_settings_read_breakers(&request->settings, options, err)) ||
-        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(options, "stop"),
-                                             err))) {
-        sp_context(err, "options");
-        return st;
-    }
+    (void)err;
+    if (m->value == NULL) m->request->stream = true;
     return SP_OK;
 }
 
-static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err *err)
-{
-    enum sp_status st;
+static const struct sp_serve_field options[] = {
+    /* These options configure ollama's server, and its clients send them by default. */
+    {.names = "num_ctx num_batch num_gpu num_keep num_thread main_gpu low_vram numa use_mmap "
+              "use_mlock"},
+    {.read = sp_serve_read_sampling},
+    {.read = sp_serve_read_lengths},
+    {"reasoning_budget", .read = sp_serve_read_reasoning_budget},
+    {"stop", .read = sp_serve_read_stops},
+    {.key = NULL},
+};
 
-    if ((st = read_common(request, err))) return st;
-    if (request->conversation->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
-                       request->model->names[0]);
-    }
-    if ((st = check_reasons(request, err))) return st;
-    if ((st = sp_serve_read_functions(request, err))) return st;
-    return sp_serve_read_messages(request, sp_json_get(request->body, "messages"), err);
+static const struct sp_serve_field common[] = {
+    {"stream", .read = stream_by_default, .always = true},
+    {"images", .harmless = "[]", .why = "images are not supported"},
+    {"context", .harmless = "[]",
+     .why = "deprecated and not supported, use /api/chat for conversations"},
+    {"think", .read = read_think},
+    {"logprobs", SP_JSON_BOOL, SP_SERVE_AT(logprobs)},
+    {"top_logprobs", SP_JSON_INT, SP_SERVE_AT(n_top), .max = SP_SERVE_MAX_TOP,
+     .read = sp_serve_check_top},
+    {"format", .read = sp_serve_ollama_read_response_format},
+    {"options", SP_JSON_OBJECT, .members = options},
+    {.key = NULL},
+};
+
+static enum sp_status check_chat(const struct sp_serve_member *m, struct sp_err *err)
+{
+    if (m->request->conversation->template) return check_reasons(m->request, err);
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
+                   m->request->model->names[0]);
 }
+
+static enum sp_status read_messages(const struct sp_serve_member *m, struct sp_err *err)
+{
+    return sp_serve_read_messages(m->request, m->value, err);
+}
+
+static const struct sp_serve_field chat_fields[] = {
+    {.members = common},
+    {.read = check_chat},
+    {"tools", .read = sp_serve_read_functions},
+    {"messages", .read = read_messages, .always = true},
+    {.key = NULL},
+};
 
 /* *out = a member that is a string; NULL if it is absent or empty. */
 static enum sp_status read_text(const struct sp_json **out, const struct sp_json *body,
@@ -117,9 +102,7 @@ static enum sp_status read_gap(struct sp_serve_request *request, const struct sp
         return SP_OK;
     }
     if ((st = sp_serve_model_check_infill(request->model, "suffix", err))) return st;
-    if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
-    request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
-    return SP_OK;
+    return sp_serve_request_take_text(request, prompt, err);
 }
 
 static enum sp_status read_template(struct sp_serve_request *request, const struct sp_json *text,
@@ -135,18 +118,18 @@ static enum sp_status read_template(struct sp_serve_request *request, const stru
     return st;
 }
 
-static enum sp_status read_generate(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status read_generate(const struct sp_serve_member *m, struct sp_err *err)
 {
     const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
+    struct sp_serve_request *request = m->request;
     bool raw = false;
     enum sp_status st;
 
-    if ((st = read_common(request, err))) return st;
-    if ((st = read_text(&prompt, request->body, "prompt", err))) return st;
-    if ((st = read_text(&system, request->body, "system", err))) return st;
-    if ((st = read_text(&suffix, request->body, "suffix", err))) return st;
-    if ((st = read_text(&template, request->body, "template", err))) return st;
-    if ((st = sp_json_get_bool(request->body, "raw", &raw, err))) return st;
+    if ((st = read_text(&prompt, m->object, "prompt", err))) return st;
+    if ((st = read_text(&system, m->object, "system", err))) return st;
+    if ((st = read_text(&suffix, m->object, "suffix", err))) return st;
+    if ((st = read_text(&template, m->object, "template", err))) return st;
+    if ((st = sp_json_get_bool(m->object, "raw", &raw, err))) return st;
     if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
     if (raw && (system || suffix || template))
         return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
@@ -159,12 +142,16 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
                            "system requires a chat template, and %s has none",
                            request->model->names[0]);
         }
-        if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
-        request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
-        return SP_OK;
+        return sp_serve_request_take_text(request, prompt, err);
     }
     return sp_serve_read_prompt(request, system, prompt, err);
 }
+
+static const struct sp_serve_field text_fields[] = {
+    {.members = common},
+    {.read = read_generate},
+    {.key = NULL},
+};
 
 /* ---- answers ---- */
 
@@ -222,10 +209,11 @@ static void write_text(struct sp_json_out *out, const char *model, bool chat,
     sp_json_out_end(out, '}');
 }
 
-static void write_logprobs(struct sp_serve_response *r)
+static void write_additions(struct sp_serve_response *r)
 {
-    if (!r->request->logprobs || r->n_tokens == 0) return;
-    sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
+    sp_serve_write_fields(r, false);
+    if (r->request->logprobs && r->n_tokens > 0)
+        sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
 }
 
 static size_t ns(double seconds)
@@ -242,7 +230,7 @@ static void last_line(struct sp_serve_response *r, const struct sent *sent,
     bool cut = sp_serve_is_truncated(result);
 
     write_text(out, sp_serve_model_name(r->request), r->api->is_chat, sent);
-    write_logprobs(r);
+    write_additions(r);
     sp_json_out_put(out,
                     "done:true, done_reason:%s, total_duration:%zu, load_duration:%zu, "
                     "prompt_eval_count:%zu, prompt_eval_duration:%zu, eval_count:%zu, "
@@ -270,7 +258,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
         sent.n_content = p->size;
     }
     write_text(&r->out, sp_serve_model_name(r->request), r->api->is_chat, &sent);
-    write_logprobs(r);
+    write_additions(r);
     sp_json_out_put(&r->out, "done:false}\n");
 }
 
@@ -326,7 +314,7 @@ static void write_load(struct sp_json_out *out, const char *model, bool chat, bo
 const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
     .is_chat = true,
-    .read = read_chat,
+    .fields = chat_fields,
     .keep_alive = keep_alive,
     .part = write_part,
     .end = end,
@@ -339,7 +327,7 @@ const struct sp_serve_api sp_serve_ollama_chat = {
 
 const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
-    .read = read_generate,
+    .fields = text_fields,
     .keep_alive = keep_alive,
     .part = write_part,
     .end = end,

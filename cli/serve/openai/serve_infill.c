@@ -1,18 +1,27 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/openai/serve_openai.h"
 
-static const struct sp_request_setting limits[] = {{"n_predict", "num_predict"}, {NULL, NULL}};
-static const struct sp_request_setting no_limits[] = {{NULL, NULL}};
-
-static enum sp_status read_extra(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status check_infill(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *extra = NULL, *unused;
-    enum sp_status st =
-        sp_serve_read_kind(&extra, request->body, "input_extra", SP_JSON_ARRAY, err);
+    return sp_serve_model_check_infill(m->request->model, "/infill", err);
+}
 
-    if (st) return st;
-    for (size_t i = 0; i < sp_json_len(extra); i++) {
-        const struct sp_json *at = sp_json_at(extra, i);
+/* Reads the length limit; 0 asks for the prompt alone, by which editors fill the cache. */
+static enum sp_status read_n_predict(const struct sp_serve_member *m, struct sp_err *err)
+{
+    int64_t n = -1;
+
+    m->request->prompt_only = sp_json_to_i64(m->value, &n) && n == 0;
+    return m->request->prompt_only ? SP_OK : sp_serve_openai_read_limit(m, err);
+}
+
+static enum sp_status check_extra(const struct sp_serve_member *m, struct sp_err *err)
+{
+    const struct sp_json *unused;
+    enum sp_status st;
+
+    for (size_t i = 0; i < sp_json_len(m->value); i++) {
+        const struct sp_json *at = sp_json_at(m->value, i);
         if (sp_json_kind(at) != SP_JSON_OBJECT || sp_json_get(at, "text") == NULL)
             return sp_fail(err, SP_E_INPUT, "input_extra[%zu]: expected an object with text", i);
         if ((st = sp_serve_read_kind(&unused, at, "text", SP_JSON_STRING, err)) ||
@@ -21,56 +30,40 @@ static enum sp_status read_extra(struct sp_serve_request *request, struct sp_err
             return st;
         }
     }
-    request->extra = extra;
     return SP_OK;
 }
 
-/* Reads the length limit; 0 asks for the prompt alone, by which editors fill the cache. */
-static enum sp_status read_settings(struct sp_serve_request *request, struct sp_err *err)
+/* Reads the text before the gap; must be called after the text behind it is read. */
+static enum sp_status read_prefix(const struct sp_serve_member *m, struct sp_err *err)
 {
-    int64_t n = -1;
-
-    (void)sp_json_to_i64(sp_json_get(request->body, "n_predict"), &n);
-    request->prompt_only = n == 0;
-    return sp_serve_openai_read_settings(request, n == 0 ? no_limits : limits, err);
-}
-
-static enum sp_status read_infill(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *prefix = NULL;
-    enum sp_status st;
-
-    sp_serve_read_hints(request->body, "cache_prompt");
-    if ((st = sp_serve_model_check_infill(request->model, "/infill", err))) return st;
-    if ((st = read_settings(request, err))) return st;
-    if ((st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
-                                             err)))
-        return st;
-    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err))) return st;
-    if ((st = sp_serve_openai_read_lora(request, err))) return st;
-    if ((st = sp_serve_read_kind(&prefix, request->body, "input_prefix", SP_JSON_STRING, err)))
-        return st;
-    if ((st = sp_serve_read_kind(&request->suffix, request->body, "input_suffix", SP_JSON_STRING,
-                                 err)))
-        return st;
-    if ((st = sp_serve_read_kind(&request->begun, request->body, "prompt", SP_JSON_STRING, err)))
-        return st;
-    if ((st = read_extra(request, err))) return st;
-    if (prefix == NULL || request->suffix == NULL) {
+    if (m->value == NULL || m->request->suffix == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s is missing",
-                       prefix == NULL ? "input_prefix" : "input_suffix");
+                       m->value == NULL ? "input_prefix" : "input_suffix");
     }
-    if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
-    request->prompts[0].text = sp_json_to_string(prefix, &request->prompts[0].size);
-    request->cut_prompt = true;
-    return SP_OK;
+    m->request->cut_prompt = true;
+    return sp_serve_request_take_text(m->request, m->value, err);
 }
+
+static const struct sp_serve_field fields[] = {
+    {.names = "cache_prompt"},
+    {.read = check_infill},
+    {.read = sp_serve_read_sampling},
+    {"n_predict", .read = read_n_predict, .parameter = "num_predict"},
+    {"stop", .read = sp_serve_read_stops},
+    {"lora", SP_JSON_ARRAY, .read = sp_serve_openai_read_lora},
+    {"input_suffix", SP_JSON_STRING, SP_SERVE_AT(suffix)},
+    {"prompt", SP_JSON_STRING, SP_SERVE_AT(begun)},
+    {"input_extra", SP_JSON_ARRAY, SP_SERVE_AT(extra), .read = check_extra},
+    {"input_prefix", SP_JSON_STRING, .read = read_prefix, .always = true},
+    {.key = NULL},
+};
 
 /* ---- answers ---- */
 
 static void begin_object(struct sp_serve_response *r, const char *text, size_t size)
 {
     sp_json_out_put(&r->out, "{index:0");
+    sp_serve_write_fields(r, false);
     sp_json_out_string(&r->out, "content", size ? text : "", size);
 }
 
@@ -124,7 +117,7 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
 
 const struct sp_serve_api sp_serve_infill = {
     .stream_type = "text/event-stream",
-    .read = read_infill,
+    .fields = fields,
     .keep_alive = keep_alive,
     .part = part,
     .end = end,

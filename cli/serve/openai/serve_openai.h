@@ -7,22 +7,15 @@
 #include "cli/serve/request/serve_request.h"
 #include "format/json/json_write.h"
 
-enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err);
-enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err);
+/* The members of requests. */
+extern const struct sp_serve_field sp_serve_openai_chat_fields[], sp_serve_openai_text_fields[];
 
 /* ---- shared by its APIs ---- */
 
-/* Reads the sampling settings, and the length limit, not 0, from the members of `limits`. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
-                                                           const struct sp_request_setting *limits,
-                                                           struct sp_err *err);
-/* Reads the body's chat_template_kwargs. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request,
-                                                         struct sp_err *err);
-/* Reads the level of reasoning effort from the member `key`. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
-                                                         const struct sp_json *object,
-                                                         const char *key, struct sp_err *err);
+/* Reads a limit of the length, a setting, which is not 0 unless the prompt alone is wanted. */
+sp_serve_read_fn sp_serve_openai_read_limit;
+/* Reads the level of reasoning effort. */
+sp_serve_read_fn sp_serve_openai_read_effort;
 
 /* Writes {"error": {"message": ...}}. */
 void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
@@ -37,14 +30,12 @@ void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_resu
 /* Adapters by number, their place on the command line, and scale, as llama-server has them. A
  * request for an adapter by its name needs none of this. Reads the member `lora`, [{"id",
  * "scale"}], of which one scale may differ from 0. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_lora(struct sp_serve_request *request,
-                                                       struct sp_err *err);
+sp_serve_read_fn sp_serve_openai_read_lora;
 
 /* ---- the Responses API (serve_responses*.c) ---- */
 
-/* Reads a request. */
-SP_MUST_CHECK enum sp_status sp_serve_responses_read(struct sp_serve_request *request,
-                                                     struct sp_err *err);
+/* The members of requests. */
+extern const struct sp_serve_field sp_serve_responses_fields[];
 
 /* *messages = `instructions` and `input` of the request's body as messages of the chat API, an
  * array owned by the caller. The leading texts of system and developer form one message;
@@ -60,8 +51,7 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name);
  * other servers, without this prefix, is ignored. */
 #define SP_SERVE_REASONING_TAG "spectool:"
 
-/* Reads `tools` and `tool_choice`: converts the allowed functions to the format of the chat API. */
-SP_MUST_CHECK enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request,
-                                                           struct sp_err *err);
+/* Reads `tools`: converts the functions to the format of the chat API. */
+sp_serve_read_fn sp_serve_responses_read_tools;
 
 #endif

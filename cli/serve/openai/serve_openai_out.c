@@ -132,6 +132,7 @@ static void begin_object(struct sp_serve_response *r, const char *kind)
                     (size_t)r->began.tv_sec, sp_serve_model_name(r->request));
     snprintf(id, sizeof id, "sp-%.16s", r->request->model->file.digest);
     sp_json_out_text(out, "system_fingerprint", id);
+    sp_serve_write_fields(r, false);
 }
 
 static void begin_chunk(struct sp_serve_response *r)
@@ -199,7 +200,7 @@ static void write_delta(struct sp_serve_response *r, const struct delta *d)
         sp_json_out_text(out, "logprobs", NULL);
     else
         write_logprobs(r);
-    if (r->request->include_drafted && d->part) sp_json_out_bool(out, "drafted", r->is_drafted);
+    if (d->part) sp_serve_write_fields(r, true);
     sp_json_out_put(out, "finish_reason:%s}]", d->result ? reason(r, d->result) : NULL);
 }
 
@@ -333,7 +334,7 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
 const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
     .is_chat = true,
-    .read = sp_serve_openai_read_chat,
+    .fields = sp_serve_openai_chat_fields,
     .begin = begin_chat,
     .keep_alive = keep_alive,
     .part = write_part,
@@ -346,7 +347,7 @@ const struct sp_serve_api sp_serve_openai_chat = {
 
 const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
-    .read = sp_serve_openai_read_text,
+    .fields = sp_serve_openai_text_fields,
     .keep_alive = keep_alive,
     .part = write_part,
     .end = end_stream,

@@ -301,144 +301,132 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     return SP_OK;
 }
 
-enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_responses_read_tools(const struct sp_serve_member *m, struct sp_err *err)
 {
-    enum sp_status st = sp_serve_read_tools(request, write_tool, err);
-
-    if (st) return st;
-    return sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
-                                            err);
+    return sp_serve_read_tools(m->request, write_tool, err);
 }
 
 /* ---- the whole request ---- */
 
-static const struct sp_request_setting limits[] = {
-    {"max_output_tokens", "num_predict"},
-    {NULL, NULL},
-};
-
-static const char kept[] = "responses are not stored: send the whole conversation in input",
-                  whole[] = "not supported: a conversation is never truncated";
-
-static const struct sp_serve_refusal refusals[] = {
-    {"previous_response_id", NULL, kept},
-    {"conversation", NULL, kept},
-    {"prompt", NULL, "stored prompts are not supported"},
-    {"background", "false", "background responses are not supported"},
-    {"truncation", "\"disabled\"", whole},
-    {"context_management", "[]", whole},
-    {"moderation", NULL, "moderation is not supported"},
-    {NULL, NULL, NULL},
-};
-
-static const struct sp_serve_refusal reasoning_refusals[] = {
-    {"generate_summary", NULL, "deprecated, use summary"},
-    {"context", "\"auto\"", "not supported: the chat template decides"},
-    {"mode", "\"standard\"", "other modes are not supported"},
-    {NULL, NULL, NULL},
-};
-
-static const struct sp_serve_refusal text_refusals[] = {
-    {"verbosity", "\"medium\"", "not supported"},
-    {NULL, NULL, NULL},
-};
-
-/* *object = a member that is an object; NULL: absent. */
-static enum sp_status read_object(const struct sp_json **object, const struct sp_json *body,
-                                  const char *key, const struct sp_serve_refusal *rows,
-                                  struct sp_err *err)
+/* All of the reasoning is sent as a summary that is requested. */
+static enum sp_status read_summary(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_json *value = NULL;
-    enum sp_status st = sp_serve_read_kind(&value, body, key, SP_JSON_OBJECT, err);
+    const char *text = sp_json_get_text(m->value, "summary");
 
-    if (st) return st;
-    if ((st = sp_serve_refuse(value, rows, err))) {
-        sp_context(err, "%s", key);
-        return st;
-    }
-    *object = value;
-    return SP_OK;
-}
-
-/* Reads the options of reasoning. All of the reasoning is sent as a summary that is requested. */
-static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *reasoning = NULL, *summary;
-    const char *text;
-    enum sp_status st;
-
-    if ((st = read_object(&reasoning, request->body, "reasoning", reasoning_refusals, err)))
-        return st;
-    if ((st = sp_serve_openai_read_effort(request, reasoning, "effort", err))) {
-        if (request->fault.code)
-            sp_serve_fault_set(&request->fault, request->fault.code, "reasoning.effort");
-        sp_context(err, "reasoning");
-        return st;
-    }
-    if ((summary = sp_json_get(reasoning, "summary")) == NULL) return SP_OK;
-    text = sp_json_to_string(summary, NULL);
+    if (sp_json_get(m->value, "summary") == NULL) return SP_OK;
     if (text && (strcmp(text, "auto") == 0 || strcmp(text, "detailed") == 0)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "reasoning.summary: expected \"auto\" or \"detailed\"");
 }
 
-static enum sp_status read_include(struct sp_serve_request *request, struct sp_err *err)
+static enum sp_status read_include(const struct sp_serve_member *m, struct sp_err *err)
 {
     static const char logprobs[] = "message.output_text.logprobs",
                       reasoning[] = "reasoning.encrypted_content";
-    const struct sp_json *include = NULL;
-    int64_t n_top = 0;
-    enum sp_status st = sp_serve_read_kind(&include, request->body, "include", SP_JSON_ARRAY, err);
 
-    if (st) return st;
-    for (size_t i = 0; i < sp_json_len(include); i++) {
-        const char *name = sp_json_to_string(sp_json_at(include, i), NULL);
+    for (size_t i = 0; i < sp_json_len(m->value); i++) {
+        const char *name = sp_json_to_string(sp_json_at(m->value, i), NULL);
         if (name && (strcmp(name, logprobs) == 0 || strcmp(name, reasoning) == 0)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "include[%zu]: expected %s or %s", i, logprobs,
                        reasoning);
     }
-    request->logprobs = sp_serve_responses_includes(request->body, logprobs);
-    if ((st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err)))
-        return st;
-    if (n_top > 0 && !request->logprobs)
-        return sp_fail(err, SP_E_INPUT, "top_logprobs requires %s in include", logprobs);
-    request->n_top = (unsigned)n_top;
+    m->request->logprobs = sp_serve_responses_includes(m->object, logprobs);
     return SP_OK;
 }
 
-/* Checks the types of members that the response repeats and that have no other effect: clients
- * would not understand it otherwise. */
-static enum sp_status check_repeated(const struct sp_json *body, struct sp_err *err)
+static enum sp_status read_messages(const struct sp_serve_member *m, struct sp_err *err)
 {
-    static const char *const texts[] = {"prompt_cache_key", "safety_identifier", "user"};
-    const struct sp_json *metadata = NULL;
-    const char *text;
-    int64_t n;
-    enum sp_status st = sp_serve_read_kind(&metadata, body, "metadata", SP_JSON_OBJECT, err);
-
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++)
-        st = sp_json_get_string(body, texts[i], &text, err);
-    return st ? st : sp_json_get_i64(body, "max_tool_calls", 1, INT32_MAX, &n, err);
-}
-
-enum sp_status sp_serve_responses_read(struct sp_serve_request *request, struct sp_err *err)
-{
-    const struct sp_json *text = NULL;
     struct sp_json *messages = NULL;
-    enum sp_status st;
+    enum sp_status st = sp_serve_responses_read_input(&messages, m->request, err);
 
-    sp_serve_read_hints(request->body, "prompt_cache_retention service_tier store stream_options");
-    if ((st = sp_serve_model_check_template(request->model, err)) ||
-        (st = sp_serve_refuse(request->body, refusals, err)) ||
-        (st = check_repeated(request->body, err)) ||
-        (st = sp_serve_openai_read_settings(request, limits, err)) ||
-        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
-        (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
-        (st = read_object(&text, request->body, "text", text_refusals, err)) ||
-        (st = sp_serve_responses_read_response_format(request, err)) ||
-        (st = read_include(request, err)) || (st = sp_serve_responses_read_tools(request, err)) ||
-        (st = sp_serve_responses_read_input(&messages, request, err)))
-        return st;
-    st = sp_serve_read_messages(request, messages, err);
+    if (!st) st = sp_serve_read_messages(m->request, messages, err);
     sp_json_free(messages);
     return st;
 }
+
+static const char kept[] = "responses are not stored: send the whole conversation in input",
+                  whole[] = "not supported: a conversation is never truncated";
+
+static const struct sp_serve_field reasoning_fields[] = {
+    {"generate_summary", .why = "deprecated, use summary"},
+    {"context", .harmless = "\"auto\"", .why = "not supported: the chat template decides"},
+    {"mode", .harmless = "\"standard\"", .why = "other modes are not supported"},
+    {"effort", .read = sp_serve_openai_read_effort},
+    {.key = NULL},
+};
+
+static const struct sp_serve_field text_fields[] = {
+    {"verbosity", .harmless = "\"medium\"", .why = "not supported"},
+    {.key = NULL},
+};
+
+static void write_reasoning(struct sp_serve_response *r, const struct sp_serve_field *field,
+                            const struct sp_json *value)
+{
+    (void)field;
+    sp_json_out_put(&r->out, "reasoning:{effort:%s, summary:%s}",
+                    sp_json_to_string(sp_json_get(value, "effort"), NULL),
+                    sp_json_to_string(sp_json_get(value, "summary"), NULL));
+}
+
+static void write_text_format(struct sp_serve_response *r, const struct sp_serve_field *field,
+                              const struct sp_json *value)
+{
+    const struct sp_json *format = sp_json_get(value, "format");
+
+    sp_json_out_begin(&r->out, field->key, '{');
+    if (format)
+        sp_json_out_value(&r->out, "format", format);
+    else
+        sp_json_out_put(&r->out, "format:{type:'text'}");
+    sp_json_out_put(&r->out, "verbosity:'medium'}");
+}
+
+/* Writes the value in effect. */
+static void write_setting(struct sp_serve_response *r, const struct sp_serve_field *field,
+                          const struct sp_json *value)
+{
+    (void)value;
+    sp_settings_sampling_to_json(&r->out, &r->request->settings, field->key);
+}
+
+/* A member that the response repeats, and JSON in its place. */
+#define REPEATED(json) .write = sp_serve_repeat, .otherwise = (json)
+
+/* What a response repeats stands in its order at the end. */
+const struct sp_serve_field sp_serve_responses_fields[] = {
+    {.read = sp_serve_check_template},
+    {.names = "prompt_cache_retention service_tier store stream_options"},
+    {"conversation", .why = kept},
+    {"prompt", .why = "stored prompts are not supported"},
+    {"background", .harmless = "false", .why = "background responses are not supported"},
+    {"context_management", .harmless = "[]", .why = whole},
+    {"moderation", .why = "moderation is not supported"},
+    {.read = sp_serve_read_sampling},
+    {"chat_template_kwargs", SP_JSON_OBJECT, SP_SERVE_AT(kwargs)},
+    {"reasoning", SP_JSON_OBJECT, .members = reasoning_fields},
+    {"text", SP_JSON_OBJECT, .members = text_fields},
+    {"include", SP_JSON_ARRAY, .read = read_include},
+    {"tools", .read = sp_serve_responses_read_tools},
+    {"instructions", REPEATED("null")},
+    {"max_output_tokens", .read = sp_serve_openai_read_limit, .parameter = "num_predict",
+     REPEATED("null")},
+    {"max_tool_calls", SP_JSON_INT, .min = 1, .max = INT32_MAX, REPEATED("null")},
+    {"metadata", SP_JSON_OBJECT, REPEATED("{}")},
+    {"parallel_tool_calls", REPEATED("true")},
+    {"previous_response_id", .why = kept, REPEATED("null")},
+    {"prompt_cache_key", SP_JSON_STRING, REPEATED("null")},
+    {"reasoning", .read = read_summary, .write = write_reasoning, .otherwise = "{}"},
+    {"safety_identifier", SP_JSON_STRING, REPEATED("null")},
+    {"temperature", .write = write_setting, .otherwise = "0"},
+    {"text", .read = sp_serve_responses_read_response_format, .write = write_text_format,
+     .otherwise = "{}"},
+    {"tool_choice", .read = sp_serve_openai_read_tool_choice, .always = true, REPEATED("\"auto\"")},
+    {"tools", REPEATED("[]")},
+    {"top_logprobs", SP_JSON_INT, SP_SERVE_AT(n_top), .max = SP_SERVE_MAX_TOP,
+     .read = sp_serve_check_top, .why = "message.output_text.logprobs in include", REPEATED("0")},
+    {"top_p", .write = write_setting, .otherwise = "1"},
+    {"truncation", .harmless = "\"disabled\"", .why = whole, REPEATED("\"disabled\"")},
+    {"user", SP_JSON_STRING, REPEATED("null")},
+    {"input", .read = read_messages, .always = true},
+    {.key = NULL},
+};

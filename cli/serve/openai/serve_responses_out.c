@@ -144,60 +144,6 @@ static void write_usage(struct sp_serve_response *r, const struct sp_result *res
                     result->n_prompt + result->n_ids);
 }
 
-/* Writes a member as it is in the request, or the JSON `otherwise` if it is absent. */
-static void echo(struct sp_serve_response *r, const char *key, const char *otherwise)
-{
-    const struct sp_json *value = sp_json_get(r->request->body, key);
-
-    if (value)
-        sp_json_out_value(&r->out, key, value);
-    else
-        sp_json_out_written(&r->out, key, otherwise, strlen(otherwise));
-}
-
-static void write_format(struct sp_serve_response *r)
-{
-    const struct sp_json *format = sp_json_get(sp_json_get(r->request->body, "text"), "format");
-    struct sp_json_out *out = &r->out;
-
-    sp_json_out_begin(out, "text", '{');
-    if (format)
-        sp_json_out_value(out, "format", format);
-    else
-        sp_json_out_put(out, "format:{type:'text'}");
-    sp_json_out_put(out, "verbosity:'medium'}");
-}
-
-/* Writes the settings of the request, with the values in effect for those that it left out. */
-static void write_request(struct sp_serve_response *r)
-{
-    const struct sp_settings *settings = &r->request->settings;
-    const struct sp_json *reasoning = sp_json_get(r->request->body, "reasoning");
-    struct sp_json_out *out = &r->out;
-    bool parallel = true;
-
-    (void)!sp_json_to_bool(sp_json_get(r->request->body, "parallel_tool_calls"), &parallel);
-    echo(r, "instructions", "null");
-    echo(r, "max_output_tokens", "null");
-    echo(r, "max_tool_calls", "null");
-    echo(r, "metadata", "{}");
-    sp_json_out_put(out, "parallel_tool_calls:%d, previous_response_id:null", parallel);
-    echo(r, "prompt_cache_key", "null");
-    sp_json_out_put(out, "reasoning:{effort:%s, summary:%s}",
-                    sp_json_to_string(sp_json_get(reasoning, "effort"), NULL),
-                    sp_json_to_string(sp_json_get(reasoning, "summary"), NULL));
-    echo(r, "safety_identifier", "null");
-    sp_json_out_put(out, "service_tier:'default', store:false");
-    sp_settings_sampling_to_json(out, settings, "temperature");
-    write_format(r);
-    echo(r, "tool_choice", "\"auto\"");
-    echo(r, "tools", "[]");
-    sp_json_out_u64(out, "top_logprobs", r->request->n_top);
-    sp_settings_sampling_to_json(out, settings, "top_p");
-    sp_json_out_text(out, "truncation", "disabled");
-    echo(r, "user", "null");
-}
-
 static void write_end(struct sp_json_out *out, const char *status)
 {
     if (strcmp(status, "completed") == 0)
@@ -223,7 +169,7 @@ static void write_response(struct sp_serve_response *r, const char *key,
     sp_json_out_begin(out, key, '{');
     sp_json_out_put(out,
                     "id:%s, object:'response', created_at:%zu, model:%s, status:%s, "
-                    "background:false",
+                    "background:false, service_tier:'default', store:false",
                     sp_serve_id(id, "resp_", r), (size_t)r->began.tv_sec,
                     sp_serve_model_name(r->request), status);
     if (sentence)
@@ -237,7 +183,7 @@ static void write_response(struct sp_serve_response *r, const char *key,
         write_item(r, NULL, i, cut ? "incomplete" : "completed", false);
     }
     sp_json_out_end(out, ']');
-    write_request(r);
+    sp_serve_write_fields(r, false);
     if (result != NULL)
         write_usage(r, result);
     else
@@ -414,7 +360,7 @@ static void write_whole(struct sp_serve_response *r, const struct sp_result *res
 
 const struct sp_serve_api sp_serve_responses = {
     .stream_type = "text/event-stream",
-    .read = sp_serve_responses_read,
+    .fields = sp_serve_responses_fields,
     .begin = begin,
     .keep_alive = keep_alive,
     .part = write_part,

@@ -69,7 +69,7 @@ void sp_serve_request_release(struct sp_serve_request *request)
 
 size_t sp_serve_request_n_each(const struct sp_serve_request *request)
 {
-    return request->n_each ? request->n_each : 1;
+    return request->n_each ? (size_t)request->n_each : 1;
 }
 
 size_t sp_serve_request_n_answers(const struct sp_serve_request *request)
@@ -83,6 +83,15 @@ enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, s
     enum sp_status st = sp_new(&request->prompts, n, sizeof *request->prompts, err);
 
     if (!st) request->n_prompts = n;
+    return st;
+}
+
+enum sp_status sp_serve_request_take_text(struct sp_serve_request *request,
+                                          const struct sp_json *text, struct sp_err *err)
+{
+    enum sp_status st = sp_serve_request_take_prompts(request, 1, err);
+
+    if (!st) request->prompts[0].text = sp_json_to_string(text, &request->prompts[0].size);
     return st;
 }
 
@@ -143,26 +152,6 @@ void sp_serve_read_hints(const struct sp_json *object, const char *keys)
     }
 }
 
-enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_serve_refusal *rows,
-                               struct sp_err *err)
-{
-    enum sp_status st;
-
-    for (; rows->key != NULL; rows++) {
-        const struct sp_json *value = sp_json_get(object, rows->key);
-        char *text = NULL;
-        bool harmless;
-
-        if (value == NULL) continue;
-        if ((st = sp_json_print(&text, value, err))) return st;
-        harmless = rows->harmless != NULL && strcmp(text, rows->harmless) == 0;
-        free(text);
-        if (harmless) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s", rows->key, rows->why);
-    }
-    return SP_OK;
-}
-
 enum sp_status sp_serve_read_tools(struct sp_serve_request *request, sp_serve_tool_fn *write,
                                    struct sp_err *err)
 {
@@ -202,22 +191,18 @@ static enum sp_status write_function(struct sp_json_out *out, struct sp_serve_re
     return SP_OK;
 }
 
-enum sp_status sp_serve_read_functions(struct sp_serve_request *request, struct sp_err *err)
+enum sp_status sp_serve_read_functions(const struct sp_serve_member *m, struct sp_err *err)
 {
-    return sp_serve_read_tools(request, write_function, err);
+    return sp_serve_read_tools(m->request, write_function, err);
 }
 
-enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
-                                              const struct sp_json *object, const char *key,
-                                              struct sp_err *err)
+enum sp_status sp_serve_read_keep_alive(double *seconds, const struct sp_json *body,
+                                        struct sp_err *err)
 {
-    const struct sp_request_setting rows[] = {{key, "reasoning_budget"}, {NULL, NULL}};
-    enum sp_status st;
+    const struct sp_json *value = sp_json_get(body, "keep_alive");
+    const char *text = sp_json_to_string(value, NULL);
 
-    if (sp_json_get(object, key) == NULL) return SP_OK;
-    if ((st = sp_request_settings_read(&request->settings, object, rows, err))) return st;
-    if (request->settings.reasoning_budget < 0 ||
-        request->conversation->chat_info.can_limit_reasoning || request->template)
-        return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s: the reasoning of this model cannot be limited", key);
+    if (value == NULL || (text && sp_duration_read(seconds, text))) return SP_OK;
+    if (sp_json_to_double(value, seconds) && *seconds <= SP_DURATION_MAX) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "keep_alive: expected seconds or a duration such as \"5m\"");
 }

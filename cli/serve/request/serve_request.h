@@ -76,13 +76,12 @@ struct sp_serve_request {
     struct sp_settings settings; /* owned */
     bool ignore_eos;             /* tokens that end an answer do not end this one */
     int64_t min_tokens;          /* without an end token before */
-    size_t n_each;               /* answers to each prompt; 0: one */
+    int64_t n_each;              /* answers to each prompt; 0: one */
     bool stream;
     bool include_usage;   /* OpenAI: a stream ends with a chunk that has the usage */
     bool return_progress; /* llama-server: a stream tells how much of the prompt is processed */
-    bool include_drafted; /* OpenAI: the chunks of a stream say which tokens were drafted */
     bool logprobs;
-    unsigned n_top;
+    int64_t n_top;                       /* alternatives of a token */
     struct sp_serve_fault fault;         /* describes the error of reading the request */
     char changes[SP_SERVE_CHANGES_TEXT]; /* what is answered otherwise than it was asked, for the
                                           * header X-Changes; empty: nothing */
@@ -100,9 +99,12 @@ void sp_serve_request_release(struct sp_serve_request *request);
 size_t sp_serve_request_n_each(const struct sp_serve_request *request);
 size_t sp_serve_request_n_answers(const struct sp_serve_request *request);
 
-/* Allocates n zeroed prompts. */
+/* Allocates n zeroed prompts, or the one of a JSON string. */
 SP_MUST_CHECK enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request,
                                                            size_t n, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_request_take_text(struct sp_serve_request *request,
+                                                        const struct sp_json *text,
+                                                        struct sp_err *err);
 
 /* *out = the member `key`, an object, an array or a string, borrowed; NULL: absent. SP_E_INPUT if
  * it is of another kind, since its contents would be ignored. */
@@ -114,14 +116,72 @@ SP_MUST_CHECK enum sp_status sp_serve_read_kind(const struct sp_json **out,
  * `keys` has blanks between them. */
 void sp_serve_read_hints(const struct sp_json *object, const char *keys);
 
-/* A member of the API that this server does not support. It is rejected unless its value is
- * `harmless` (JSON as sp_json_print writes it; NULL: every value is rejected). */
-struct sp_serve_refusal {
-    const char *key, *harmless, *why;
+/* *seconds = how long the model is to stay open after the request: the member keep_alive, a number
+ * of seconds or a duration; unchanged if it is absent. */
+SP_MUST_CHECK enum sp_status sp_serve_read_keep_alive(double *seconds, const struct sp_json *body,
+                                                      struct sp_err *err);
+
+/* ---- the members of requests (serve_fields.c) ----
+ *
+ * The requests of an API are read by the rows of a table, in their order. A row also says what its
+ * member adds to the responses. */
+
+struct sp_serve_response;
+struct sp_serve_field;
+
+/* A member that is read. */
+struct sp_serve_member {
+    struct sp_serve_request *request;
+    const struct sp_json *object,
+        *value;                         /* value NULL: the object lacks it, or the row has no key */
+    const struct sp_serve_field *field; /* its row */
 };
-SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
-                                             const struct sp_serve_refusal *rows,
-                                             struct sp_err *err);
+typedef enum sp_status sp_serve_read_fn(const struct sp_serve_member *member, struct sp_err *err);
+
+/* A row; one that is zeroed ends a table. */
+struct sp_serve_field {
+    const char *key;        /* NULL: the row is about several members, or the whole request */
+    enum sp_json_kind kind; /* that the value must have; NULL: any */
+    size_t offset; /* of the value in struct sp_serve_request: a bool, an int64_t in min..max, or a
+                    * borrowed pointer to JSON; 0: it is only checked */
+    int64_t min, max;
+    const struct sp_serve_field *members; /* of the value or, without a key, of the same object */
+    const char *names; /* of members that concern no answer of this server, with blanks between */
+    /* Reads the value, if there is one or if `always`, after its kind is checked. */
+    sp_serve_read_fn *read;
+    bool always;
+    const char *parameter; /* of the Modelfile, for sp_serve_read_setting */
+    /* Without `read`: why the member is refused, unless its value is `harmless`, JSON as
+     * sp_json_print writes it. */
+    const char *why, *harmless;
+    /* Writes what the member adds to a response (jobs/serve.h) or, if in_choice, to each choice of
+     * a chunk; value NULL: it is absent, and `otherwise` is JSON to write. */
+    void (*write)(struct sp_serve_response *response, const struct sp_serve_field *field,
+                  const struct sp_json *value);
+    bool in_choice;
+    const char *otherwise; /* NULL: an absent member adds nothing */
+};
+#define SP_SERVE_AT(member) .offset = offsetof(struct sp_serve_request, member)
+
+/* True for the end of a table. */
+bool sp_serve_field_ends(const struct sp_serve_field *field);
+
+/* Reads the members of an object by their rows. */
+SP_MUST_CHECK enum sp_status sp_serve_read_fields(struct sp_serve_request *request,
+                                                  const struct sp_json *object,
+                                                  const struct sp_serve_field *fields,
+                                                  struct sp_err *err);
+
+/* Read the setting `parameter`, all members with names of settings of sampling, all with names of
+ * limits of the length, and stop texts. */
+sp_serve_read_fn sp_serve_read_setting, sp_serve_read_sampling, sp_serve_read_lengths,
+    sp_serve_read_stops;
+/* Checks that alternatives of tokens are wanted with log-probabilities: `why` says how to ask for
+ * these; NULL: without them there are no alternatives. */
+sp_serve_read_fn sp_serve_check_top;
+/* Limits reasoning to a number of tokens; -1: no limit. SP_E_UNSUPPORTED: the reasoning of the
+ * model cannot be limited. */
+sp_serve_read_fn sp_serve_read_reasoning_budget;
 
 /* Writes a tool in the format that chat templates take, or leaves it out. */
 typedef enum sp_status sp_serve_tool_fn(struct sp_json_out *out, struct sp_serve_request *request,
@@ -134,8 +194,7 @@ SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *reques
 
 /* Reads tools that are in that format already. Leaves out those that are not functions, and checks
  * that the others have a name; a tool may lack its type, as in ollama's API. */
-SP_MUST_CHECK enum sp_status sp_serve_read_functions(struct sp_serve_request *request,
-                                                     struct sp_err *err);
+sp_serve_read_fn sp_serve_read_functions;
 
 /* True if the request asks for reasoning and the chat template of the model has none. What a
  * request's own template has is not known here. */
@@ -149,12 +208,6 @@ bool sp_serve_leave_out_reasoning(struct sp_serve_request *request, const char *
 SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *request,
                                                       const char *key, const char *level,
                                                       struct sp_err *err);
-
-/* Limits reasoning to the number of tokens that the member `key` of `object` has, if there is one;
- * -1: no limit. SP_E_UNSUPPORTED: the reasoning of the model cannot be limited. */
-SP_MUST_CHECK enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
-                                                            const struct sp_json *object,
-                                                            const char *key, struct sp_err *err);
 
 /* ---- the calls of a conversation (serve_tools.c) ----
  *
@@ -232,23 +285,16 @@ SP_MUST_CHECK enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request 
                                                         const struct sp_serve_tool_choice *choice,
                                                         struct sp_err *err);
 
-/* Applies tool_choice (NULL: "auto") and the body's parallel_tool_calls to the request's tools. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
-                                                              const struct sp_json *json,
-                                                              struct sp_err *err);
+/* Applies tool_choice and the body's parallel_tool_calls to the request's tools. */
+sp_serve_read_fn sp_serve_openai_read_tool_choice;
 
 /* ---- the response format of a request, as a grammar (serve_response_format.c) ---- */
 
-/* Each function sets request->grammar from the members of one API: OpenAI's `response_format` and
- * llama-server's `grammar` and `json_schema`; the Responses API's `text.format`; ollama's
- * `format`; Anthropic's `output_format` or `output_config`. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
-                                                                  struct sp_err *err);
-SP_MUST_CHECK enum sp_status
-sp_serve_responses_read_response_format(struct sp_serve_request *request, struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
-                                                                  struct sp_err *err);
-SP_MUST_CHECK enum sp_status
-sp_serve_anthropic_read_response_format(struct sp_serve_request *request, struct sp_err *err);
+/* Each function sets request->grammar from a member of one API: OpenAI's `response_format` and
+ * llama-server's `grammar` and `json_schema`; the Responses API's `text`, which has a format;
+ * ollama's `format`; Anthropic's `output_format` or `output_config`. */
+sp_serve_read_fn sp_serve_openai_read_response_format, sp_serve_openai_read_grammar,
+    sp_serve_openai_read_json_schema, sp_serve_responses_read_response_format,
+    sp_serve_ollama_read_response_format, sp_serve_anthropic_read_response_format;
 
 #endif

@@ -45,12 +45,12 @@ static enum sp_status set_schema(struct sp_serve_request *request, const struct 
     return set_grammar(request, grammar, key, err);
 }
 
-static enum sp_status set_gbnf(struct sp_serve_request *request, const struct sp_json *gbnf,
-                               const char *key, struct sp_err *err)
+enum sp_status sp_serve_openai_read_grammar(const struct sp_serve_member *m, struct sp_err *err)
 {
+    const char *key = m->field->key;
     struct sp_grammar *grammar = NULL;
     size_t len;
-    const char *text = sp_json_to_string(gbnf, &len);
+    const char *text = sp_json_to_string(m->value, &len);
     enum sp_status st;
 
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
@@ -59,101 +59,82 @@ static enum sp_status set_gbnf(struct sp_serve_request *request, const struct sp
         sp_context(err, "%s", key);
         return st;
     }
-    return set_grammar(request, grammar, key, err);
+    return set_grammar(m->request, grammar, key, err);
 }
-
-/* The names of a response format's members, for error messages. */
-struct format_keys {
-    const char *format, *schema, *wrapped; /* wrapped: name of the schema inside type json_schema */
-    bool always_strict;                    /* the API has no member `strict` */
-};
 
 /* Reads {"type": "text"}, {"type": "json_object"}, optionally with llama-server's "schema", or
- * {"type": "json_schema"}, whose schema is in `inner`. */
+ * {"type": "json_schema"}, whose schema is in the member `inner` or, if it is NULL, in the format.
+ * `key`: of the format, for messages. */
 static enum sp_status read_format(struct sp_serve_request *request, const struct sp_json *format,
-                                  const struct sp_json *inner, const struct format_keys *keys,
+                                  const char *key, const char *inner, bool strict,
                                   struct sp_err *err)
 {
-    const char *type = sp_json_to_string(sp_json_get(format, "type"), NULL);
-    bool strict = keys->always_strict;
+    const struct sp_json *holder = inner ? sp_json_get(format, inner) : format, *schema;
+    const char *type = sp_json_get_text(format, "type");
+    char schema_key[64];
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(inner, "strict", &strict, err))) {
-        sp_context(err, "%s", keys->format);
+    if ((st = sp_json_get_bool(holder, "strict", &strict, err))) {
+        sp_context(err, "%s", key);
         return st;
     }
+    snprintf(schema_key, sizeof schema_key, "%s.schema", key);
     if (type && strcmp(type, "text") == 0) return SP_OK;
     if (type && strcmp(type, "json_object") == 0) {
-        const struct sp_json *schema = sp_json_get(format, "schema");
-        return schema ? set_schema(request, schema, keys->schema, strict, err)
-                      : set_json(request, keys->format, err);
+        schema = sp_json_get(format, "schema");
+        return schema ? set_schema(request, schema, schema_key, strict, err)
+                      : set_json(request, key, err);
     }
-    if (type == NULL || strcmp(type, "json_schema") != 0) {
-        return sp_fail(err, SP_E_INPUT, "%s.type: expected text, json_object or json_schema",
-                       keys->format);
-    }
-    if (sp_json_get(inner, "schema") == NULL)
-        return sp_fail(err, SP_E_INPUT, "%s is missing", keys->wrapped);
-    return set_schema(request, sp_json_get(inner, "schema"), keys->wrapped, strict, err);
+    if (type == NULL || strcmp(type, "json_schema") != 0)
+        return sp_fail(err, SP_E_INPUT, "%s.type: expected text, json_object or json_schema", key);
+    if (inner) snprintf(schema_key, sizeof schema_key, "%s.%s.schema", key, inner);
+    if ((schema = sp_json_get(holder, "schema")) == NULL)
+        return sp_fail(err, SP_E_INPUT, "%s is missing", schema_key);
+    return set_schema(request, schema, schema_key, strict, err);
 }
 
-enum sp_status sp_serve_responses_read_response_format(struct sp_serve_request *request,
+enum sp_status sp_serve_responses_read_response_format(const struct sp_serve_member *m,
                                                        struct sp_err *err)
 {
-    static const struct format_keys keys = {"text.format", "text.format.schema",
-                                            "text.format.schema", false};
-    const struct sp_json *format = sp_json_get(sp_json_get(request->body, "text"), "format");
+    const struct sp_json *format = sp_json_get(m->value, "format");
 
-    return format ? read_format(request, format, format, &keys, err) : SP_OK;
+    return format ? read_format(m->request, format, "text.format", NULL, false, err) : SP_OK;
 }
 
-enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
+enum sp_status sp_serve_openai_read_response_format(const struct sp_serve_member *m,
                                                     struct sp_err *err)
 {
-    static const struct format_keys keys = {"response_format", "response_format.schema",
-                                            "response_format.json_schema.schema", false};
-    const struct sp_json *format = sp_json_get(request->body, "response_format");
-    const struct sp_json *gbnf = sp_json_get(request->body, "grammar");
-    const struct sp_json *schema = sp_json_get(request->body, "json_schema");
-    enum sp_status st;
-
-    if (format &&
-        (st = read_format(request, format, sp_json_get(format, "json_schema"), &keys, err)))
-        return st;
-    if (gbnf && (st = set_gbnf(request, gbnf, "grammar", err))) return st;
-    if (schema == NULL) return SP_OK;
-    if (sp_json_kind(schema) == SP_JSON_OBJECT && sp_json_len(schema) == 0) return SP_OK;
-    return set_schema(request, schema, "json_schema", false, err);
+    return read_format(m->request, m->value, m->field->key, "json_schema", false, err);
 }
 
-enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
+enum sp_status sp_serve_openai_read_json_schema(const struct sp_serve_member *m, struct sp_err *err)
+{
+    if (sp_json_kind(m->value) == SP_JSON_OBJECT && sp_json_len(m->value) == 0) return SP_OK;
+    return set_schema(m->request, m->value, m->field->key, false, err);
+}
+
+enum sp_status sp_serve_ollama_read_response_format(const struct sp_serve_member *m,
                                                     struct sp_err *err)
 {
-    const struct sp_json *format = sp_json_get(request->body, "format");
-    const char *text = sp_json_to_string(format, NULL);
+    const char *text = sp_json_to_string(m->value, NULL);
     struct sp_grammar *grammar = NULL;
     struct sp_err relaxed = {0};
     enum sp_status st;
 
-    if (format == NULL || (text && *text == '\0')) return SP_OK;
-    if ((st = sp_response_format_of_json(&grammar, format, &relaxed, err))) return st;
-    note_relaxed(request, &relaxed);
-    return set_grammar(request, grammar, "format", err);
+    if (text && *text == '\0') return SP_OK;
+    if ((st = sp_response_format_of_json(&grammar, m->value, &relaxed, err))) return st;
+    note_relaxed(m->request, &relaxed);
+    return set_grammar(m->request, grammar, m->field->key, err);
 }
 
 /* Reads output_config.format, or output_format as the API's first releases name it. */
-enum sp_status sp_serve_anthropic_read_response_format(struct sp_serve_request *request,
+enum sp_status sp_serve_anthropic_read_response_format(const struct sp_serve_member *m,
                                                        struct sp_err *err)
 {
-    static const struct format_keys keys = {"output_config.format", "output_config.format.schema",
-                                            "output_config.format.schema", true},
-                                    old_keys = {"output_format", "output_format.schema",
-                                                "output_format.schema", true};
-    const struct sp_json *format =
-        sp_json_get(sp_json_get(request->body, "output_config"), "format");
-    const struct sp_json *old = sp_json_get(request->body, "output_format");
-    enum sp_status st = SP_OK;
+    const struct sp_json *format = sp_json_get(m->value, "format");
 
-    if (format) st = read_format(request, format, format, &keys, err);
-    return st || old == NULL ? st : read_format(request, old, old, &old_keys, err);
+    if (strcmp(m->field->key, "output_format") == 0)
+        return read_format(m->request, m->value, m->field->key, NULL, true, err);
+    return format ? read_format(m->request, format, "output_config.format", NULL, true, err)
+                  : SP_OK;
 }

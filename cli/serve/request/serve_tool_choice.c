@@ -141,16 +141,16 @@ static enum sp_status read_allowed(struct sp_serve_request *request, const struc
     return keep_allowed(request, tools, err);
 }
 
-enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
-                                                const struct sp_json *json, struct sp_err *err)
+enum sp_status sp_serve_openai_read_tool_choice(const struct sp_serve_member *m, struct sp_err *err)
 {
     struct sp_serve_tool_choice choice = {.none = false};
+    const struct sp_json *json = m->value;
     bool parallel = true;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err))) return st;
-    if ((st = read_allowed(request, &json, err))) return st;
+    if ((st = sp_json_get_bool(m->object, "parallel_tool_calls", &parallel, err))) return st;
+    if ((st = read_allowed(m->request, &json, err))) return st;
     if ((st = read_choice(&choice, json, err))) return st;
     choice.one = !parallel;
-    return sp_serve_apply_tool_choice(request, &choice, err);
+    return sp_serve_apply_tool_choice(m->request, &choice, err);
 }
