@@ -331,27 +331,24 @@ static enum sp_status walk_rule(struct walk *w, struct sp_err *err)
 
 static enum sp_status check_recursion(const struct sp_grammar *g, struct sp_err *err)
 {
-    struct walk w = {.g = g};
-    enum sp_status st;
+    struct sp_arena arena = {0};
+    struct walk w = {
+        .g = g,
+        .color = sp_arena_new(&arena, g->n_rules, sizeof *w.color),
+        .empty = sp_arena_new(&arena, g->n_rules, sizeof *w.empty),
+        .open = sp_arena_new(&arena, g->n_rules, sizeof *w.open),
+        .first = sp_arena_new(&arena, g->n_rules, sizeof *w.first),
+        .waiting = sp_arena_new(&arena, g->n_nodes, sizeof *w.waiting),
+        .seen = sp_arena_new(&arena, g->n_nodes, sizeof *w.seen),
+    };
+    enum sp_status st = sp_arena_check(&arena, err);
 
-    if ((st = sp_new(&w.color, g->n_rules, sizeof *w.color, err))) goto done;
-    if ((st = sp_new(&w.empty, g->n_rules, sizeof *w.empty, err))) goto done;
-    if ((st = sp_new(&w.open, g->n_rules, sizeof *w.open, err))) goto done;
-    if ((st = sp_new(&w.first, g->n_rules, sizeof *w.first, err))) goto done;
-    if ((st = sp_new(&w.waiting, g->n_nodes, sizeof *w.waiting, err))) goto done;
-    if ((st = sp_new(&w.seen, g->n_nodes, sizeof *w.seen, err))) goto done;
     for (uint32_t rule = 0; rule < g->n_rules && !st; rule++) {
         if (w.color[rule] == NEW) enter(&w, rule);
         while (w.n_open > 0 && !st)
             st = walk_rule(&w, err);
     }
-done:
-    free(w.color);
-    free(w.empty);
-    free(w.open);
-    free(w.first);
-    free(w.waiting);
-    free(w.seen);
+    sp_arena_release(&arena);
     return st;
 }
 

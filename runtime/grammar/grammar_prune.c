@@ -1,8 +1,6 @@
 #include "format/base/mem.h"
 #include "runtime/grammar/grammar.h"
 
-#include <stdlib.h>
-
 /* A node ends if a text leads from it to the end of its rule. Nodes that end are found from their
  * successors; `waiting` are those whose predecessors must still be looked at. An edge is
  * 3 * (its node) + 0 for `next`, 1 for the other node of EITHER, 2 for the start of a called rule.
@@ -96,13 +94,17 @@ static void remove_endless(struct prune *p)
 enum sp_status sp_grammar_prune(struct sp_grammar *g, uint32_t *root, const char **endless,
                                 struct sp_err *err)
 {
-    struct prune p = {.g = g};
-    enum sp_status st;
+    struct sp_arena arena = {0};
+    struct prune p = {
+        .g = g,
+        .ends = sp_arena_new(&arena, g->n_nodes, sizeof *p.ends),
+        .first = sp_arena_new(&arena, g->n_nodes, sizeof *p.first),
+        .more = sp_arena_new(&arena, 3 * g->n_nodes, sizeof *p.more),
+        .waiting = sp_arena_new(&arena, g->n_nodes, sizeof *p.waiting),
+    };
+    enum sp_status st = sp_arena_check(&arena, err);
 
-    if ((st = sp_new(&p.ends, g->n_nodes, sizeof *p.ends, err))) goto done;
-    if ((st = sp_new(&p.first, g->n_nodes, sizeof *p.first, err))) goto done;
-    if ((st = sp_new(&p.more, 3 * g->n_nodes, sizeof *p.more, err))) goto done;
-    if ((st = sp_new(&p.waiting, g->n_nodes, sizeof *p.waiting, err))) goto done;
+    if (st) goto done;
     add_edges(&p);
     find_ends(&p);
     remove_endless(&p);
@@ -111,9 +113,6 @@ enum sp_status sp_grammar_prune(struct sp_grammar *g, uint32_t *root, const char
     for (size_t i = 0; i < g->n_rules && *root == SP_GRAMMAR_NEVER && *endless == NULL; i++)
         if (g->rules[i].start == SP_GRAMMAR_NEVER) *endless = g->rules[i].name;
 done:
-    free(p.ends);
-    free(p.first);
-    free(p.more);
-    free(p.waiting);
+    sp_arena_release(&arena);
     return st;
 }

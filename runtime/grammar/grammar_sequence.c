@@ -20,6 +20,28 @@ static void add(struct sp_grammar_sequence *p, struct sp_grammar_element element
     p->at[p->n++] = element;
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct sp_char_range *x = a, *y = b;
+
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Sorts ranges, merges those that overlap or touch, and returns how many are left. */
+static size_t normalize(struct sp_char_range *ranges, size_t n)
+{
+    size_t kept = 0;
+
+    if (n == 0) return 0;
+    qsort(ranges, n, sizeof *ranges, compare_ranges);
+    for (size_t i = 1; i < n; i++)
+        if (ranges[kept].last != UINT32_MAX && ranges[i].first > ranges[kept].last + 1)
+            ranges[++kept] = ranges[i];
+        else if (ranges[i].last > ranges[kept].last)
+            ranges[kept].last = ranges[i].last;
+    return kept + 1;
+}
+
 void sp_grammar_sequence_add_chars(struct sp_grammar_sequence *p,
                                    const struct sp_char_range *ranges, size_t n, bool negated)
 {
@@ -32,7 +54,7 @@ void sp_grammar_sequence_add_chars(struct sp_grammar_sequence *p,
     p->cap_ranges = cap;
     sorted = p->ranges + first + (negated ? n + 1 : 0);
     if (n) memcpy(sorted, ranges, n * sizeof *ranges);
-    n = sp_char_ranges_normalize(sorted, n);
+    n = normalize(sorted, n);
     if (negated) n = sp_char_ranges_negate(p->ranges + first, sorted, n);
     p->n_ranges += n;
     add(p, (struct sp_grammar_element){.kind = SP_GRAMMAR_ELEMENT_CHARS, .first = first, .n = n});
@@ -111,27 +133,6 @@ uint32_t sp_grammar_sequence_join(struct sp_grammar_sequence *p, size_t first, u
  * as in RE2), which share their last nodes. */
 
 enum { MOST_CHAR = 0x10FFFF, FIRST_SURROGATE = 0xD800, LAST_SURROGATE = 0xDFFF };
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const struct sp_char_range *x = a, *y = b;
-
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-size_t sp_char_ranges_normalize(struct sp_char_range *ranges, size_t n)
-{
-    size_t kept = 0;
-
-    if (n == 0) return 0;
-    qsort(ranges, n, sizeof *ranges, compare_ranges);
-    for (size_t i = 1; i < n; i++)
-        if (ranges[kept].last != UINT32_MAX && ranges[i].first > ranges[kept].last + 1)
-            ranges[++kept] = ranges[i];
-        else if (ranges[i].last > ranges[kept].last)
-            ranges[kept].last = ranges[i].last;
-    return kept + 1;
-}
 
 size_t sp_char_ranges_negate(struct sp_char_range *out, const struct sp_char_range *ranges,
                              size_t n)

@@ -17,9 +17,6 @@ struct sp_char_range {
 uint32_t sp_grammar_chars(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
                           uint32_t next);
 
-/* Sorts ranges, merges those that overlap or touch, and returns how many are left. */
-size_t sp_char_ranges_normalize(struct sp_char_range *ranges, size_t n);
-
 /* Writes the complement of n sorted, disjoint ranges to out[0..n]; returns its number of ranges. */
 size_t sp_char_ranges_negate(struct sp_char_range *out, const struct sp_char_range *ranges,
                              size_t n);
