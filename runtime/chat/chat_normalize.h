@@ -4,7 +4,7 @@
 #define SP_RUNTIME_CHAT_CHAT_NORMALIZE_H
 
 #include "runtime/chat/chat_format.h"
-#include "runtime/template/template_request.h"
+#include "runtime/template/template.h"
 
 /* What a template does not take, and the change that a conversation gets, as bits. */
 enum sp_chat_change {

@@ -3,7 +3,7 @@
 #include "format/base/strbuf.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_grammar.h"
-#include "runtime/template/template_request.h"
+#include "runtime/template/template.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -46,12 +46,10 @@ static enum sp_template_language action_language(const char *text, size_t size)
             (text[at + len] >= '0' && text[at + len] <= '9' && len > 0) || text[at + len] == '_'))
         len++;
     if (len == 0) return SP_TEMPLATE_UNKNOWN;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t n = strlen(words[i]);
-        if (len == n && memcmp(text + at, words[i], n) == 0 &&
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (sp_is_word(text + at, len, words[i]) &&
             (at + len == size || strchr(" }-(\t\r\n", text[at + len]) != NULL))
             return SP_TEMPLATE_GO;
-    }
     return SP_TEMPLATE_JINJA;
 }
 

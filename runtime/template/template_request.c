@@ -1,4 +1,4 @@
-#include "runtime/template/template_request.h"
+#include "runtime/template/template.h"
 #include "format/json/json_write.h"
 #include "format/base/mem.h"
 #include "runtime/template/value/value.h"

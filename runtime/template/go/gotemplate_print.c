@@ -4,8 +4,6 @@
  * float, and the flags - and 0. The rest is refused, and so is what Go answers with an error in the
  * text: a verb that does not suit its value, a missing argument, a surplus one. */
 #include "format/base/number_text.h"
-#include "format/base/unicode_case.h"
-#include "format/base/unicode.h"
 #include "runtime/template/go/gotemplate_exec.h"
 #include "runtime/template/value/value.h"
 
@@ -41,29 +39,6 @@ static void pad(struct sp_builder *b, const struct verb *f, struct sp_value text
     if (f->minus) sp_build_repeat(b, ' ', missing);
 }
 
-static void quote(struct sp_builder *b, struct sp_value text)
-{
-    static const char from[] = "\a\b\f\n\r\t\v\\\"", to[] = "abfnrtv\\\"";
-    size_t pos = 0;
-
-    sp_build(b, "\"", 1);
-    while (pos < text.len) {
-        size_t begin = pos;
-        char escape[16] = "";
-        uint32_t c = sp_utf8_next(text.text, text.len, &pos);
-        const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
-        bool invalid = c == 0xfffd && pos - begin == 1;
-        if (found != NULL)
-            snprintf(escape, sizeof escape, "\\%c", to[found - from]);
-        else if (invalid || c < 0x20 || c == 0x7f)
-            snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)text.text[begin]);
-        else if (!sp_unicode_is_printable(c))
-            snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-        sp_build(b, *escape ? escape : text.text + begin, *escape ? strlen(escape) : pos - begin);
-    }
-    sp_build(b, "\"", 1);
-}
-
 static void print_text(struct sp_builder *b, struct sp_value v, const struct verb *f)
 {
     struct sp_builder quoted = {.heap = b->heap};
@@ -73,7 +48,7 @@ static void print_text(struct sp_builder *b, struct sp_value v, const struct ver
     } else if (f->letter != 'q') {
         pad(b, f, v);
     } else {
-        quote(&quoted, v);
+        sp_build_quoted(&quoted, v, '"', "\a\b\f\n\r\t\v\\\"", "abfnrtv\\\"", 0x80);
         pad(b, f, sp_builder_value(&quoted));
     }
 }

@@ -8,7 +8,6 @@
 #include "runtime/template/jinja/jinja_machine.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 
@@ -49,18 +48,13 @@ static void open_scope(struct sp_jinja_machine *m)
     m->scope = scope;
 }
 
-static bool same_name(struct sp_value a, struct sp_value b)
-{
-    return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
-}
-
 /* The value of a name in a scope; NULL: there is none, or a failure. */
 static struct sp_value *find_in(struct sp_jinja_machine *m, const struct sp_jinja_scope *scope,
                                 struct sp_value name)
 {
     if (!sp_heap_charge(m->heap, scope->n / 4 + name.len / 32 + 1)) return NULL;
     for (size_t i = 0; i < scope->n; i++)
-        if (same_name(scope->at[i].name, name)) return &scope->at[i].value;
+        if (sp_text_order(scope->at[i].name, name) == 0) return &scope->at[i].value;
     return NULL;
 }
 
@@ -338,7 +332,7 @@ static void bind_params(struct sp_jinja_machine *m, const struct sp_jinja_object
         if (!sp_heap_charge(m->heap, args->n_named / 4)) return;
         if (n < args->n) value = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
-            if (!same_name(args->names[i], p->value)) continue;
+            if (sp_text_order(args->names[i], p->value) != 0) continue;
             if (n < args->n) continue; /* the argument goes to kwargs, if the macro uses it */
             value = args->named[i];
             taken[i] = true;

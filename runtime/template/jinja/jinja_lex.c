@@ -371,14 +371,13 @@ static void lex_all(struct lexer *x)
     push(x, SP_T_END, sp_value_none());
 }
 
-void sp_jinja_lex(const struct sp_jinja_lexeme **out, const struct sp_jinja_lexeme **end,
-                  const char *text, size_t size, struct sp_heap *heap)
+const struct sp_jinja_lexeme *sp_jinja_lex(const char *text, size_t size, struct sp_heap *heap)
 {
     struct lexer x = {.heap = heap, .line = 1};
     size_t valid = sp_utf8_valid(text, size);
     char *copy = sp_heap_take(heap, size + 1);
 
-    if (copy == NULL) return;
+    if (copy == NULL) return NULL;
     for (size_t i = 0; i < size; i++) {
         if (text[i] == '\r') {
             copy[x.size++] = '\n';
@@ -388,7 +387,7 @@ void sp_jinja_lex(const struct sp_jinja_lexeme **out, const struct sp_jinja_lexe
         }
         if (i >= valid) {
             sp_heap_fail(heap, SP_E_INPUT, "template:%u: not valid UTF-8", x.line);
-            return;
+            return NULL;
         }
         x.line += copy[x.size - 1] == '\n';
     }
@@ -396,6 +395,5 @@ void sp_jinja_lex(const struct sp_jinja_lexeme **out, const struct sp_jinja_lexe
     x.text = copy;
     x.line = 1;
     lex_all(&x);
-    *out = x.tokens;
-    if (x.n > 0) *end = &x.tokens[x.n - 1];
+    return heap->status ? NULL : x.tokens;
 }

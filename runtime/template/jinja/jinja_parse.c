@@ -268,10 +268,9 @@ static struct sp_jinja_node *parse_body(struct sp_jinja_parser *p)
 
 const struct sp_jinja_node *sp_jinja_compile(struct sp_heap *heap, const char *text, size_t size)
 {
-    struct sp_jinja_parser p = {.heap = heap};
+    struct sp_jinja_parser p = {.heap = heap, .at = sp_jinja_lex(text, size, heap)};
     const struct sp_jinja_node *body;
 
-    sp_jinja_lex(&p.at, &p.end, text, size, heap);
     if (heap->status) return NULL;
     body = parse_body(&p);
     if (p.at->token != SP_T_END)

@@ -17,7 +17,8 @@ void sp_jinja_reject(struct sp_jinja_parser *p, enum sp_status status, uint32_t 
     sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     sp_heap_fail(p->heap, status, "template:%u: %s", line, text);
-    p->at = p->end;
+    while (p->at->token != SP_T_END)
+        p->at++;
 }
 
 static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)

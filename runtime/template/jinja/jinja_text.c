@@ -1,7 +1,5 @@
 /* Writes values as Python does: str, repr and json.dumps; and escapes HTML. */
 #include "runtime/template/jinja/jinja_machine.h"
-#include "format/base/unicode_case.h"
-#include "format/base/unicode.h"
 #include "runtime/template/value/value.h"
 
 #include <math.h>
@@ -14,30 +12,9 @@ static void repr_at(struct sp_builder *b, struct sp_value v, int depth);
 static void repr_text(struct sp_builder *b, struct sp_value v)
 {
     bool twice = v.len && memchr(v.text, '\'', v.len) && !memchr(v.text, '"', v.len);
-    char quote = twice ? '"' : '\'', escape[16];
-    size_t pos = 0;
 
     if (v.shape == SP_SHAPE_MARKUP) sp_build_text(b, "Markup(");
-    sp_build(b, &quote, 1);
-    while (pos < v.len) {
-        size_t begin = pos;
-        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
-        const char *as = NULL;
-        if (c == '\n') as = "\\n";
-        if (c == '\r') as = "\\r";
-        if (c == '\t') as = "\\t";
-        if (c == '\\') as = "\\\\";
-        if (c == (unsigned char)quote) as = twice ? "\\\"" : "\\'";
-        if (as == NULL && !sp_unicode_is_printable(c)) {
-            if (c < 0x100)
-                snprintf(escape, sizeof escape, "\\x%02x", c);
-            else
-                snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-            as = escape;
-        }
-        sp_build(b, as ? as : v.text + begin, as ? strlen(as) : pos - begin);
-    }
-    sp_build(b, &quote, 1);
+    sp_build_quoted(b, v, twice ? '"' : '\'', twice ? "\n\r\t\\" : "\n\r\t\\'", "nrt\\'", 0x100);
     if (v.shape == SP_SHAPE_MARKUP) sp_build(b, ")", 1);
 }
 

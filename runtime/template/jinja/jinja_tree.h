@@ -117,9 +117,8 @@ struct sp_jinja_lexeme {
     struct sp_value value; /* SP_T_TEXT, SP_T_NAME, SP_T_STRING, SP_T_INT, SP_T_FLOAT */
 };
 
-/* Splits a template into tokens; *end is the last one, SP_T_END. */
-void sp_jinja_lex(const struct sp_jinja_lexeme **out, const struct sp_jinja_lexeme **end,
-                  const char *text, size_t size, struct sp_heap *heap);
+/* Splits a template into tokens, the last of which is SP_T_END; NULL: a failure. */
+const struct sp_jinja_lexeme *sp_jinja_lex(const char *text, size_t size, struct sp_heap *heap);
 const char *sp_jinja_token_name(enum sp_jinja_token token);
 
 /* ---- the parser, and that of expressions (jinja_parse*.c) ----
@@ -129,7 +128,7 @@ const char *sp_jinja_token_name(enum sp_jinja_token token);
 
 struct sp_jinja_parser {
     struct sp_heap *heap;
-    const struct sp_jinja_lexeme *at, *end; /* the current token; the last one, SP_T_END */
+    const struct sp_jinja_lexeme *at; /* the current token */
     /* The first unknown filter or test that is certainly reached; like Jinja2, the parser accepts
      * one in the branch of an if, until that branch runs. */
     const struct sp_jinja_node *unknown;

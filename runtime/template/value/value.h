@@ -228,6 +228,12 @@ void sp_build_shortest(struct sp_builder *b, double v, int low, int high);
 void sp_build_python_float(struct sp_builder *b, double v);
 void sp_build_integer(struct sp_builder *b, struct sp_value v);
 
+/* Appends a text between quotes: a backslash and the letter of `to` for a character of `from`, \x
+ * and two digits for one below `two_digits` that is not printable and for a byte that is no UTF-8,
+ * \u or \U for others that are not printable. */
+void sp_build_quoted(struct sp_builder *b, struct sp_value v, char quote, const char *from,
+                     const char *to, uint32_t two_digits);
+
 /* Python's json.dumps, the same with ensure_ascii, Go's encoding/json. */
 enum sp_json_text { SP_JSON_TEXT_PYTHON, SP_JSON_TEXT_ASCII, SP_JSON_TEXT_GO };
 

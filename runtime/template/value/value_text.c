@@ -4,6 +4,7 @@
 #include "runtime/template/value/value.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode.h"
+#include "format/base/unicode_case.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -138,6 +139,30 @@ void sp_build_integer(struct sp_builder *b, struct sp_value v)
 
     snprintf(text, sizeof text, v.kind == SP_V_BIG ? "%" PRIu64 : "%" PRId64, v.natural);
     sp_build_text(b, text);
+}
+
+void sp_build_quoted(struct sp_builder *b, struct sp_value v, char quote, const char *from,
+                     const char *to, uint32_t two_digits)
+{
+    size_t pos = 0;
+
+    sp_build(b, &quote, 1);
+    while (pos < v.len && !b->heap->status) {
+        size_t begin = pos;
+        char escape[16] = "";
+        uint32_t c = sp_utf8_next(v.text, v.len, &pos);
+        const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
+        bool invalid = c == 0xfffd && pos - begin == 1;
+        if (invalid) c = (unsigned char)v.text[begin];
+        if (found != NULL)
+            snprintf(escape, sizeof escape, "\\%c", to[found - from]);
+        else if (invalid || (c < two_digits && !sp_unicode_is_printable(c)))
+            snprintf(escape, sizeof escape, "\\x%02x", c);
+        else if (!sp_unicode_is_printable(c))
+            snprintf(escape, sizeof escape, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+        sp_build(b, *escape ? escape : v.text + begin, *escape ? strlen(escape) : pos - begin);
+    }
+    sp_build(b, &quote, 1);
 }
 
 void sp_build_json_text(struct sp_builder *b, struct sp_value v, enum sp_json_text how)
