@@ -35,14 +35,14 @@ static const char byte_level[] =
 static const char *const byte_level_bytes[] = {"a",    "b",    "ab",       " ",  " a", "\xE2",
                                                "\x82", "\xAC", "\xE2\x82", NULL, "<t>"};
 
-/* Llama's vocabulary: a space is U+2581, byte tokens are written in brackets, and the first space
- * of a text is dropped. */
+/* Llama's vocabulary: a space is U+2581, byte tokens are written in brackets (the decoder takes
+ * small digits, too), and the first space of a text is dropped. */
 static const char sentence_piece[] =
     "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
     "\"String\":\"\xE2\x96\x81\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":"
     "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},\"model\":{"
     "\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\xE2\x96\x81\":3,\"\xE2\x96\x81"
-    "a\":4,\"<0xE2>\":5,\"<0x82>\":6,\"<0xAC>\":7,\"\xE2\x82\xAC\":8}}}";
+    "a\":4,\"<0xE2>\":5,\"<0x82>\":6,\"<0xac>\":7,\"\xE2\x82\xAC\":8}}}";
 static const char *const sentence_piece_bytes[] = {"a",    "b",    "ab",   " ",           " a",
                                                    "\xE2", "\x82", "\xAC", "\xE2\x82\xAC"};
 static const char *const sentence_piece_first[] = {"a",    "b",    "ab",   NULL,          "a",
