@@ -39,7 +39,7 @@ struct options {
     bool no_draft, no_cache, quiet, verbose;
 };
 
-enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20 };
+enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20, WATCH_SECONDS = 30 };
 
 static const char *const log_formats[] = {"text", "json", NULL};
 static const char *const sandboxes[] = {"auto", "on", "off", NULL};
@@ -197,7 +197,8 @@ static void check_ranks(const struct guard *g)
         fprintf(stderr, "spectool: %s\n", err.text);
 }
 
-/* Shuts the server down at the first signal and ends the program at the second. */
+/* Shuts the server down at the first signal and ends the program at the second. Until then it keeps
+ * up with the counters of energy, with or without requests. */
 static void *wait_for_signal(void *context)
 {
     struct guard *g = context;
@@ -206,9 +207,12 @@ static void *wait_for_signal(void *context)
 
     sigaddset(&signals, SIGCHLD);
     do {
-        if (sigwait(&signals, &number) || atomic_load(&g->ended)) return NULL;
-        if (number == SIGCHLD && atomic_load(&g->serving)) check_ranks(g);
-    } while (number == SIGCHLD);
+        number = await_signal(&signals, WATCH_SECONDS);
+        if (atomic_load(&g->ended)) return NULL;
+        if (!atomic_load(&g->serving)) continue;
+        sp_serve_metrics_keep_up(g->serve->metrics);
+        if (number == SIGCHLD) check_ranks(g);
+    } while (number == 0 || number == SIGCHLD);
     if (atomic_load(&g->serving)) {
         atomic_store(&g->ends_at, sp_seconds() + g->patience);
         number = shut_down(g);

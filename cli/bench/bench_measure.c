@@ -72,6 +72,7 @@ static int count_token(void *context, const struct sp_token *token)
 
     (void)token;
     if (r->energy.root == NULL) sp_energy_start(&r->energy, NULL);
+    sp_energy_keep_up(&r->energy, sp_seconds());
     advance(r);
     return 0;
 }

@@ -155,6 +155,7 @@ static int show_token(void *context, const struct sp_token *token)
         s->first_token = sp_seconds();
         if (s->style->verbose) sp_energy_start(&s->energy, NULL);
     }
+    if (s->style->verbose) sp_energy_keep_up(&s->energy, sp_seconds());
     watch_for_loop(s, token->id);
     /* Tells a script once that its answer goes on to the end of the context. */
     if (s->n_left > 0 && --s->n_left == 0)

@@ -10,6 +10,7 @@ enum { SP_ENERGY_ZONES = 16 };
 struct sp_energy {
     const char *root;               /* borrowed: the folder of the zones */
     uint64_t last[SP_ENERGY_ZONES]; /* microjoules at the last reading; UINT64_MAX: not counted */
+    double read_at;                 /* when sp_energy_keep_up has read them last */
     double joules;
 };
 
@@ -17,8 +18,12 @@ struct sp_energy {
 void sp_energy_start(struct sp_energy *energy, const char *root);
 
 /* Returns the joules that all processor packages have used since the start, for whichever program;
- * 0: the machine does not tell, or `energy` is zeroed. The counters overflow after some minutes of
- * load at the earliest, in which this must be called once. One thread at a time. */
+ * 0: the machine does not tell, or `energy` is zeroed. One thread at a time, as in the next. */
 double sp_energy_joules(struct sp_energy *energy);
+
+/* Keeps up with the counters, which overflow after some minutes of load at the earliest: reads them
+ * if the last call to do so is half a minute ago. `now`: seconds of any clock. To be called every
+ * minute or more often. */
+void sp_energy_keep_up(struct sp_energy *energy, double now);
 
 #endif

@@ -65,6 +65,23 @@ TEST(overflow)
     assert_joules(&energy, 2);
 }
 
+/* A long answer keeps up with a counter that overflows twice meanwhile. */
+TEST(keeps_up)
+{
+    struct sp_energy energy;
+
+    make_zone("intel-rapl:0", "package-0\n", "0\n");
+    sp_energy_start(&energy, scratch_folder());
+    write_entry("intel-rapl:0/energy_uj", "262143000000\n");
+    sp_energy_keep_up(&energy, 1000);
+    write_entry("intel-rapl:0/energy_uj", "671150\n"); /* 1 J later */
+    sp_energy_keep_up(&energy, 1030);
+    write_entry("intel-rapl:0/energy_uj", "262143000000\n");
+    sp_energy_keep_up(&energy, 1060);
+    write_entry("intel-rapl:0/energy_uj", "671150\n");
+    assert_joules(&energy, 262143 + 1 + 262142.32885 + 1);
+}
+
 /* A counter that is below the last reading without a largest number was reset, and counts on. */
 TEST(reset)
 {

@@ -179,6 +179,8 @@ void sp_serve_metrics_embeddings(struct sp_serve_metrics *metrics, size_t model,
 /* Counts the time from a request's arrival to its first token, or from one token to the next. */
 void sp_serve_metrics_token(struct sp_serve_metrics *metrics, size_t model, bool first,
                             double seconds);
+/* Reads the counters of energy, as often as sp_energy_keep_up asks. */
+void sp_serve_metrics_keep_up(struct sp_serve_metrics *metrics);
 /* Writes all series. */
 void sp_serve_metrics_write(const struct sp_serve *serve, FILE *out);
 

@@ -1,5 +1,6 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_model.h"
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "format/system/energy.h"
 
@@ -116,7 +117,6 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *m, size_t model, const str
         if (i >= c->n_positions) c->n_positions = i + 1;
     }
     observe(&c->answer, seconds);
-    sp_energy_joules(&m->energy); /* often enough for its counters */
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -133,6 +133,13 @@ void sp_serve_metrics_token(struct sp_serve_metrics *m, size_t model, bool first
 {
     pthread_mutex_lock(&m->lock);
     observe(first ? &m->of[model].first_token : &m->of[model].next_token, seconds);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void sp_serve_metrics_keep_up(struct sp_serve_metrics *m)
+{
+    pthread_mutex_lock(&m->lock);
+    sp_energy_keep_up(&m->energy, sp_seconds());
     pthread_mutex_unlock(&m->lock);
 }
 
