@@ -375,7 +375,7 @@ enum sp_status sp_batch_line_end(struct sp_json_out *out, struct sp_batch_server
 
 void sp_batch_line_free(struct sp_batch_server *b, struct sp_batch_line *line)
 {
-    sp_serve_queue_leave(b->serve.queue, &line->job);
+    if (line->err.status == SP_OK) sp_serve_queue_leave(b->serve.queue, &line->job);
     line->job.request.body = NULL; /* is a part of line->json */
     sp_serve_job_release(&line->job);
     sp_json_free(line->json);

@@ -60,6 +60,7 @@ struct sp_serve_job {
     /* [n_answers] output of each answer, written by its thread; owned with the texts; NULL where
      * the API does not combine answers */
     struct sp_strbuf *answers;
+    pthread_cond_t changed; /* signalled when a field below changes; from put to leave */
     /* The following fields are protected by the queue's lock. */
     bool is_queued;                      /* some of its answers have not been taken yet */
     size_t n_taken, n_running, n_done;   /* numbers of answers */
@@ -110,7 +111,7 @@ bool sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job,
  * gone or memory ran out. */
 long sp_serve_queue_read(struct sp_serve_queue *queue, struct sp_serve_job *job, char *to,
                          size_t size);
-/* Removes the job from the queue. No other thread uses the job when this returns. */
+/* Removes a job that was put into the queue. No other thread uses it when this returns. */
 void sp_serve_queue_leave(struct sp_serve_queue *queue, struct sp_serve_job *job);
 
 /* ---- for the threads that generate ---- */

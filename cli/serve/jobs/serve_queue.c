@@ -11,7 +11,7 @@
 
 struct sp_serve_queue {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signalled when a field below or a job changes */
+    pthread_cond_t changed; /* signalled when there may be an answer to take, or none any more */
     struct sp_serve_job *first, **last;
     size_t n_waiting, max_waiting, n_running;
     size_t n_several, max_several; /* running answers of requests for several, and their maximum */
@@ -44,6 +44,7 @@ void sp_serve_queue_free(struct sp_serve_queue *q)
     free(q);
 }
 
+/* Wakes the threads that take answers. */
 static void unlock_and_signal(struct sp_serve_queue *q)
 {
     pthread_cond_broadcast(&q->changed);
@@ -75,6 +76,7 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
     } else if (q->n_waiting >= q->max_waiting) {
         entry = SP_SERVE_FULL;
     } else {
+        pthread_cond_init(&job->changed, NULL);
         job->is_queued = true;
         append(q, job);
         q->n_waiting++;
@@ -123,13 +125,13 @@ static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
     q->n_waiting--;
 }
 
-/* Waits until something has changed or the interval has passed. False: the client has gone. */
+/* Waits until the job has changed or the interval has passed. False: the client has gone. */
 static bool wait_and_poll(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct timespec until = sp_deadline(POLL_SECONDS);
     double now;
 
-    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    pthread_cond_timedwait(&job->changed, &q->lock, &until);
     now = sp_seconds();
     if (now - job->polled_at < POLL_SECONDS) return true;
     job->polled_at = now;
@@ -173,8 +175,9 @@ void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
     job->aborted = true;
     dequeue(q, job);
     while (!has_ended(job))
-        pthread_cond_wait(&q->changed, &q->lock);
+        pthread_cond_wait(&job->changed, &q->lock);
     pthread_mutex_unlock(&q->lock);
+    pthread_cond_destroy(&job->changed);
 }
 
 /* Returns the first job of which an answer may be generated now; NULL: none. A stopped queue gives
@@ -256,7 +259,8 @@ void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, in
         if (sp_strbuf_append(&job->out, text->text.at, text->text.len, NULL)) job->aborted = true;
         if (job->status == 0 && !job->aborted) job->status = status;
     }
-    unlock_and_signal(q);
+    pthread_cond_signal(&job->changed);
+    pthread_mutex_unlock(&q->lock);
 }
 
 bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job,
@@ -270,6 +274,7 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job 
     if (first) job->failure = *why;
     *started = job->status == 200;
     dequeue(q, job);
+    pthread_cond_signal(&job->changed);
     unlock_and_signal(q);
     return first;
 }
@@ -306,6 +311,7 @@ struct sp_serve_model *sp_serve_queue_end(struct sp_serve_queue *q, struct sp_se
         model = job->model;
         job->model = NULL;
     }
+    pthread_cond_signal(&job->changed);
     unlock_and_signal(q);
     return model;
 }
