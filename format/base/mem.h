@@ -13,6 +13,14 @@
 bool sp_mul(size_t *out, size_t a, size_t b);
 bool sp_add(size_t *out, size_t a, size_t b);
 
+/* True if `id` is one of ids[0..n-1]. */
+static inline bool sp_ids_have(const uint32_t *ids, size_t n, uint32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
 /* Smallest multiple of `step` (a power of two) that is >= n. n must be far below SIZE_MAX. */
 static inline size_t sp_round_up(size_t n, size_t step)
 {

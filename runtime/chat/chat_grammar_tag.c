@@ -65,13 +65,6 @@ static void read_tag(struct sp_chat_grammar_builder *b, struct tag *t, const cha
     free(ids);
 }
 
-static bool is_end(const struct sp_chat_grammar_builder *b, uint32_t id)
-{
-    for (size_t i = 0; i < b->options->n_ends; i++)
-        if (b->options->ends[i] == id) return true;
-    return false;
-}
-
 /* The items from `first` on. */
 static uint32_t items(struct sp_chat_grammar_builder *b, const struct tag *t, size_t first,
                       uint32_t next)
@@ -83,7 +76,9 @@ static uint32_t items(struct sp_chat_grammar_builder *b, const struct tag *t, si
         else if (item->kind == ITEM_WORD)
             next = sp_grammar_call(b->g, b->word, 0, 1, next);
         else if (item->is_token)
-            next = is_end(b, item->id) ? SP_GRAMMAR_END : sp_grammar_token(b->g, item->id, next);
+            next = sp_ids_have(b->options->ends, b->options->n_ends, item->id)
+                       ? SP_GRAMMAR_END
+                       : sp_grammar_token(b->g, item->id, next);
         else if (!item->in_token)
             next = sp_grammar_text(b->g, &item->byte, 1, next);
     }

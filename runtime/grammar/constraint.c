@@ -284,13 +284,6 @@ uint32_t sp_constraint_token(const struct sp_constraint *c, size_t number)
 
 /* ---- choosing ---- */
 
-static bool is_end(const struct sp_constraint *c, uint32_t id)
-{
-    for (size_t i = 0; i < c->options.n_ends; i++)
-        if (c->ends[i] == id) return true;
-    return false;
-}
-
 /* Tests a single token without a mask: reading one token is cheaper than making a mask. */
 static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uint32_t state,
                                     size_t n_tokens, uint32_t id, struct sp_err *err)
@@ -299,7 +292,7 @@ static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uin
 
     *possible = false;
     if (state == SP_STATE_DEAD) return SP_OK;
-    if (is_end(c, id)) {
+    if (sp_ids_have(c->ends, c->options.n_ends, id)) {
         *possible = sp_grammar_matcher_may_end(c->matcher, state);
         return SP_OK;
     }

@@ -29,9 +29,7 @@ static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bo
 
     (void)logits;
     (void)drafted;
-    for (size_t i = 0; i < package->n_eos; i++)
-        if (package->eos[i] == id) return 1;
-    return 0;
+    return sp_ids_have(package->eos, package->n_eos, id);
 }
 
 /* A draft token counts as tried if all before it were accepted and the sequence had not ended. */

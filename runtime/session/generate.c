@@ -46,23 +46,16 @@ static int end(struct run *run, enum sp_stop stop)
     return 1;
 }
 
-static bool is_among(const uint32_t *ids, size_t n, uint32_t id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] == id) return true;
-    return false;
-}
-
 static bool is_eos(const struct run *run, uint32_t id)
 {
-    return is_among(run->session->package->eos, run->session->package->n_eos, id);
+    return sp_ids_have(run->session->package->eos, run->session->package->n_eos, id);
 }
 
 static bool ends(const struct run *run, uint32_t id)
 {
     const struct sp_request *q = run->request;
 
-    return is_among(q->end_ids, q->n_end_ids, id) || (!q->ignore_eos && is_eos(run, id));
+    return sp_ids_have(q->end_ids, q->n_end_ids, id) || (!q->ignore_eos && is_eos(run, id));
 }
 
 /* ---- tokens ---- */
@@ -93,7 +86,7 @@ static int show(struct run *run, uint32_t id, bool drafted)
     size_t n;
 
     if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
-    if ((q->special || q->reader) && is_among(q->special_ids, q->n_special_ids, id) &&
+    if ((q->special || q->reader) && sp_ids_have(q->special_ids, q->n_special_ids, id) &&
         (run->status = sp_stop_filter_add_special(&run->filter, id, run->err)))
         return 1;
     if ((run->status = sp_stop_filter_add(&run->filter, text, n, drafted, run->err))) return 1;

@@ -4,6 +4,7 @@
 #include "cli/base/out.h"
 #include "cli/chat/loaded_model.h"
 #include "format/base/clock.h"
+#include "format/base/mem.h"
 #include "runtime/spectool_measure.h"
 
 #include <math.h>
@@ -119,11 +120,8 @@ static bool is_end(const struct answer_run *a, uint32_t id)
 {
     const struct sp_package_info *info = &a->job->request.model->loaded->info;
 
-    for (size_t i = 0; i < a->request.n_end_ids; i++)
-        if (a->request.end_ids[i] == id) return true;
-    for (size_t i = 0; i < info->n_eos; i++)
-        if (info->eos[i] == id) return true;
-    return false;
+    return sp_ids_have(a->request.end_ids, a->request.n_end_ids, id) ||
+           sp_ids_have(info->eos, info->n_eos, id);
 }
 
 static enum sp_status keep_token(struct answer_run *a, const struct sp_token *token)
