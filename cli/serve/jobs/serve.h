@@ -122,13 +122,11 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *a
 /* True if the job need not continue: it was aborted, an answer failed, or the queue is stopped. Job
  * NULL: the last of these. */
 bool sp_serve_queue_is_abandoned(struct sp_serve_queue *queue, const struct sp_serve_job *job);
-/* Sets the changes of the conversation, until the status is known. */
-void sp_serve_queue_set_changes(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                                const char *changes);
-/* Sets the seconds that the prompt is expected to take, until the status is known; the first call
- * counts. */
-void sp_serve_queue_set_seconds(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                                double seconds);
+/* Tells the client's thread, until the status is known: the changes of the conversation (NULL: not
+ * known), and the seconds that the prompt is expected to take (0: not known), of which the first
+ * count. */
+void sp_serve_queue_tell(struct sp_serve_queue *queue, struct sp_serve_job *job,
+                         const char *changes, double seconds);
 /* Appends output, unless an answer has failed. Status 0: more of it. 200: its beginning; the text
  * of the first such call is sent, that of later calls is dropped. Others: the failure that was
  * claimed. If memory runs out, or ran out for the text, the job is aborted, which ends the

@@ -100,8 +100,8 @@ static int on_prompt(void *context, size_t done, size_t total)
     if (a->prompt_at <= 0) { /* what is cached is known, and how long the rest will take */
         a->prompt_at = now;
         a->response.n_reused = done;
-        sp_serve_queue_set_seconds(a->serve->queue, a->job,
-                                   sp_session_prompt_seconds(a->session, total - done));
+        sp_serve_queue_tell(a->serve->queue, a->job, NULL,
+                            sp_session_prompt_seconds(a->session, total - done));
     }
     a->response.n_processed = done;
     a->response.prompt_seconds = now - a->prompt_at;
@@ -464,7 +464,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     if (prompt.rendered) {
         struct sp_chat_prompt_info info = SP_CHAT_PROMPT_INFO_INIT;
         sp_chat_prompt_describe(prompt.rendered, &info);
-        sp_serve_queue_set_changes(serve->queue, job, info.changes);
+        sp_serve_queue_tell(serve->queue, job, info.changes, 0);
     }
     loaded.session = take_session(&job->request, &prompt);
     st = generate(&a, &loaded, &prompt, &err);

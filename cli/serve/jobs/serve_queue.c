@@ -232,18 +232,12 @@ bool sp_serve_queue_is_abandoned(struct sp_serve_queue *q, const struct sp_serve
     return abandoned;
 }
 
-void sp_serve_queue_set_changes(struct sp_serve_queue *q, struct sp_serve_job *job,
-                                const char *changes)
+void sp_serve_queue_tell(struct sp_serve_queue *q, struct sp_serve_job *job, const char *changes,
+                         double seconds)
 {
     pthread_mutex_lock(&q->lock);
-    if (job->status == 0) snprintf(job->changes, sizeof job->changes, "%s", changes);
-    pthread_mutex_unlock(&q->lock);
-}
-
-void sp_serve_queue_set_seconds(struct sp_serve_queue *q, struct sp_serve_job *job, double seconds)
-{
-    pthread_mutex_lock(&q->lock);
-    if (job->status == 0 && job->prompt_seconds <= 0) job->prompt_seconds = seconds;
+    if (changes && job->status == 0) snprintf(job->changes, sizeof job->changes, "%s", changes);
+    if (job->prompt_seconds <= 0 && job->status == 0) job->prompt_seconds = seconds;
     pthread_mutex_unlock(&q->lock);
 }
 
