@@ -90,45 +90,40 @@ static enum sp_status hold(struct sp_stop_filter *h, const char *text, size_t n,
     return SP_OK;
 }
 
-/* Position of the first stop text, SIZE_MAX if there is none; *index: which one. */
+/* Position of the first stop text, of which *index is the number; if there is none, SIZE_MAX, that
+ * of the first bytes that may begin one, or the end. */
 static size_t find_stop(const struct sp_stop_filter *h, size_t *index)
 {
+    size_t beginning = h->size;
+
     for (size_t at = 0; at < h->size; at++) {
         for (size_t i = 0; i < h->request->n_stops; i++) {
-            size_t len = strlen(h->request->stops[i]);
-            if (len <= h->size - at && memcmp(h->text + at, h->request->stops[i], len) == 0) {
+            size_t len = strlen(h->request->stops[i]), tail = h->size - at;
+            if (memcmp(h->text + at, h->request->stops[i], len < tail ? len : tail) != 0) continue;
+            if (len <= tail) {
                 *index = i;
                 return at;
             }
+            if (at < beginning) beginning = at;
         }
     }
-    return SIZE_MAX;
-}
-
-/* The number of leading bytes that cannot be part of a stop text. */
-static size_t certain(const struct sp_stop_filter *h)
-{
-    for (size_t at = 0; at < h->size; at++) {
-        size_t tail = h->size - at;
-        for (size_t i = 0; i < h->request->n_stops; i++)
-            if (strlen(h->request->stops[i]) > tail &&
-                memcmp(h->text + at, h->request->stops[i], tail) == 0)
-                return at;
-    }
-    return h->size;
+    *index = SIZE_MAX;
+    return beginning;
 }
 
 enum sp_status sp_stop_filter_add(struct sp_stop_filter *h, const char *text, size_t size,
                                   bool drafted, struct sp_err *err)
 {
     enum sp_status st;
-    size_t at;
+    size_t at, index;
 
     if ((st = hold(h, text, size, drafted, err))) return st;
-    at = find_stop(h, &h->result->stop_index);
-    if (at == SIZE_MAX) return release(h, certain(h), err);
-    h->is_stopped = true;
-    h->size = at;
+    at = find_stop(h, &index);
+    if (index < SIZE_MAX) {
+        h->result->stop_index = index;
+        h->is_stopped = true;
+        h->size = at;
+    }
     return release(h, at, err);
 }
 
