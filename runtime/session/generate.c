@@ -225,7 +225,23 @@ static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *choose
     return SP_OK;
 }
 
-static enum sp_status run_rounds(struct run *run)
+/* Runs rounds until the answer ends. */
+static enum sp_status run_rounds(struct run *run, const struct sp_chooser *chooser)
+{
+    struct sp_speculator *speculator = run->session->speculator;
+    enum sp_status st = SP_OK;
+
+    while (!run->ended && !st)
+        if (speculator->n_cached == speculator->n_positions)
+            end(run, SP_STOP_CONTEXT);
+        else if (sp_speculator_grow(speculator, speculator->n_cached, NULL))
+            end(run, SP_STOP_MEMORY);
+        else
+            st = one_round(run, chooser);
+    return st;
+}
+
+static enum sp_status answer(struct run *run)
 {
     struct sp_session *s = run->session;
     const struct sp_request *q = run->request;
@@ -263,18 +279,10 @@ static enum sp_status run_rounds(struct run *run)
         speculator->n_last = q->n_prompt + q->max_tokens;
     emit(run, id, &logits, false);
     if (run->status) return run->status;
-    while (!run->ended) {
-        if (speculator->n_cached == speculator->n_positions) {
-            end(run, SP_STOP_CONTEXT);
-            break;
-        }
-        if (sp_speculator_grow(speculator, speculator->n_cached, NULL)) {
-            end(run, SP_STOP_MEMORY);
-            break;
-        }
-        if ((st = one_round(run, &chooser))) return st;
-    }
-    return SP_OK;
+    sp_scheduler_begin_answer(speculator->scheduler);
+    st = run_rounds(run, &chooser);
+    sp_scheduler_end_answer(speculator->scheduler);
+    return st;
 }
 
 /* Flushes text that was held back for a stop text, and the bytes of an unfinished character. */
@@ -409,7 +417,7 @@ static enum sp_status generate(struct run *run)
 
     if ((st = open_run(run))) return st;
     result->n_prompt = run->request->n_prompt;
-    if ((st = run_rounds(run))) return st;
+    if ((st = answer(run))) return st;
     if ((st = flush_text(run))) return st;
     if (run->hash) result->logits_digest = sp_hash_digest(run->hash);
     return estimate_speed_up(run);
