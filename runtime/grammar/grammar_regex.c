@@ -89,13 +89,19 @@ static uint32_t take_hex(struct regex *r, size_t n)
 static uint32_t take_unicode(struct regex *r)
 {
     uint32_t c, low;
+    size_t after;
 
     if (take_if(r, '{')) return take_hex(r, 0);
     c = take_hex(r, 4);
-    if (c < 0xD800 || c > 0xDBFF || r->len - r->pos < 2 || r->text[r->pos] != '\\') return c;
-    r->pos += 2;
+    after = r->pos;
+    if (c < 0xD800 || c > 0xDBFF || !take_if(r, '\\') || !take_if(r, 'u')) {
+        r->pos = after;
+        return c;
+    }
     low = take_hex(r, 4);
-    return 0x10000 + ((c - 0xD800) << 10) + ((low - 0xDC00) & 0x3FF);
+    if (low >= 0xDC00 && low <= 0xDFFF) return 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+    r->pos = after;
+    return c;
 }
 
 /* Reads an escape after its backslash: adds a class or, if true, sets *out to a character. */

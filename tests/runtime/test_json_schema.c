@@ -156,6 +156,20 @@ TEST(invalid_utf8)
     assert_false(grammar_allows(g, "\"\xF4\x90\x80\x80-\""));
 }
 
+/* A pair of surrogates in a pattern is one character. What \n parts is no pair, and no text has
+ * half of one. */
+TEST(surrogates_of_patterns)
+{
+    const struct sp_grammar *g =
+        keep_schema("{\"type\":\"string\",\"pattern\":\"^(\\\\uD83D\\\\uDE00|\\\\uD83D\\\\nDC41|"
+                    "\\\\uD83D\\\\u0062|b)$\"}");
+
+    assert_true(grammar_allows(g, "\"\xF0\x9F\x98\x80\""));
+    assert_true(grammar_allows(g, "\"b\""));
+    assert_false(grammar_allows(g, "\"\xF0\x9F\x91\x81\""));
+    assert_false(grammar_allows(g, "\"\xF0\x9F\x91\xA2\""));
+}
+
 /* ---- ends -------------------------------------------------------------------------------------
  */
 
