@@ -3,7 +3,6 @@
 
 #include "runtime/chat/tool_call.h"
 #include "runtime/grammar/json_schema.h"
-#include "runtime/grammar/json_schema_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/grammar/grammar_sequence.h"
 #include "runtime/grammar/json_grammar.h"
-#include "runtime/grammar/json_schema_parts.h"
+#include "runtime/grammar/json_schema.h"
 
 #include <stdlib.h>
 #include <string.h>

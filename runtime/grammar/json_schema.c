@@ -1,7 +1,6 @@
 #include "format/json/json.h"
 #include "format/json/json_write.h"
 #include "runtime/grammar/json_schema.h"
-#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/grammar_matcher.h"
 
 #include <math.h>

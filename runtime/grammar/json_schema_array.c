@@ -1,6 +1,5 @@
 /* Arrays: elements by place, how many there are and how many of them match `contains`, and arrays
  * of different values. */
-#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
 #include <stdio.h>

@@ -7,7 +7,6 @@
  * anyOf of the negations of its keywords. A keyword whose negation cannot be said is left out of
  * that anyOf, which makes the grammar stricter. The negation of a pattern stays as it is,
  * {"type": "string", "not": {"pattern": P}}, and json_schema_text.c compiles it. */
-#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/mem.h"

@@ -5,7 +5,6 @@
  * node is determined by the number of digits so far, and by whether they equal those of the lower
  * and of the upper bound, and by the remainder for `multipleOf`. Negative numbers are mirrored.
  * Numbers with bounds or a divisor have no exponent. */
-#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/grammar_sequence.h"
 #include "runtime/grammar/json_schema.h"
 #include "format/json/json_write.h"

@@ -1,5 +1,4 @@
 /* Objects: properties in the order of the schema, required or optional, then additional ones. */
-#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/mem.h"

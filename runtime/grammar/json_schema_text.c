@@ -1,6 +1,5 @@
 /* Strings: length, pattern, format, and strings other than given names. */
 #include "runtime/grammar/json_schema.h"
-#include "runtime/grammar/json_schema_parts.h"
 
 #include "format/base/affix.h"
 #include "format/base/mem.h"

@@ -1,5 +1,4 @@
 /* Views: the schemas that a value has to match, and their keywords. */
-#include "runtime/grammar/json_schema_parts.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/strbuf.h"
