@@ -15,7 +15,7 @@
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "runtime/grammar/constraint.h"
-#include "runtime/tokenizer/detokenize.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *
  * sp_tokenizer_decode runs the same stages with `whole` set: a run of byte tokens then waits for
  * its end, since the reference implementation decides on whole runs. */
-#include "runtime/tokenizer/detokenize.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 #include "format/tokenizer/byte_level.h"
 #include "format/base/mem.h"

@@ -3,7 +3,7 @@
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
 #include "format/base/unicode.h"
-#include "runtime/tokenizer/detokenize.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/tokenizer_parts.h"
 
 #include <stdlib.h>

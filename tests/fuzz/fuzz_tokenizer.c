@@ -4,7 +4,7 @@
 #include "format/tokenizer/tokmap.h"
 #include "format/base/unicode.h"
 #include "format/tokenizer/tokmap_write.h"
-#include "runtime/tokenizer/detokenize.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/spectool.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
-/* runtime/tokenizer/detokenize.h: which text is emitted after each token. Expected texts follow by
+/* runtime/tokenizer/tokenizer.h: which text is emitted after each token. Expected texts follow by
  * hand from the rules of the `tokenizers` library's decoders; test_tokenizer compares whole
  * decodings with that library. */
-#include "runtime/tokenizer/detokenize.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 

@@ -39,7 +39,7 @@ static void encode_row(const struct tokenizer_case *t, const char *name, const s
     }
 }
 
-/* A stream may differ only with byte tokens; see runtime/tokenizer/detokenize.h. */
+/* A stream may differ only with byte tokens; see runtime/tokenizer/tokenizer.h. */
 static bool has_byte_tokens(const struct tokenizer_case *t)
 {
     return sp_tokenizer_find(t->tok, "<0xE2>", 6) != SP_TOKEN_NONE;

@@ -7,7 +7,7 @@
 #include "format/base/file.h"
 #include "format/base/unicode.h"
 #include "format/tokenizer/tokmap_write.h"
-#include "runtime/tokenizer/detokenize.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 static void close_tokenizer(void *tokenizer)
 {
