@@ -8,30 +8,21 @@
 
 #include <stdio.h>
 
-/* A variable of templates, such as bos_token; both are owned. */
-struct token {
-    char *name, *text;
-};
-
 struct sp_template {
-    struct sp_heap heap; /* of the compiled template */
+    struct sp_heap heap; /* of the compiled template, and of the tokens */
     const struct sp_jinja_node *jinja;
     const struct sp_gotemplate *go; /* NULL: the template is Jinja */
     char *text;                     /* source of the template */
     size_t size;
     struct sp_template *with_tools; /* for conversations with tools; NULL: this one */
-    struct token *tokens;           /* [n_tokens] */
-    size_t n_tokens, cap_tokens;
+    struct sp_value
+        tokens; /* a dictionary of variables such as bos_token; ABSENT: none were read */
 };
 
 /* The language of an action by the text after `{{`. In Go that is a field, a variable, a keyword,
  * a comment, or a function and its operand; any other name is Jinja. */
 static enum sp_template_language action_language(const char *text, size_t size)
 {
-    static const char *const words[] = {
-        "if",    "else",  "end",    "range",   "with",  "define",   "block",      "template",
-        "json",  "eq",    "ne",     "and",     "or",    "not",      "len",        "index",
-        "slice", "print", "printf", "println", "break", "continue", "currentDate"};
     size_t at = 0, len = 0;
 
     if (at < size && text[at] == '-') at++;
@@ -46,11 +37,8 @@ static enum sp_template_language action_language(const char *text, size_t size)
             (text[at + len] >= '0' && text[at + len] <= '9' && len > 0) || text[at + len] == '_'))
         len++;
     if (len == 0) return SP_TEMPLATE_UNKNOWN;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (sp_is_word(text + at, len, words[i]) &&
-            (at + len == size || strchr(" }-(\t\r\n", text[at + len]) != NULL))
-            return SP_TEMPLATE_GO;
-    return SP_TEMPLATE_JINJA;
+    if (at + len < size && strchr(" }-(\t\r\n", text[at + len]) == NULL) return SP_TEMPLATE_JINJA;
+    return sp_gotemplate_has_word(text + at, len) ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA;
 }
 
 enum sp_template_language sp_template_recognize(const char *text, size_t size)
@@ -103,11 +91,6 @@ void sp_template_close(struct sp_template *t)
     sp_template_close(t->with_tools);
     sp_heap_release(&t->heap);
     free(t->text);
-    for (size_t i = 0; i < t->n_tokens; i++) {
-        free(t->tokens[i].name);
-        free(t->tokens[i].text);
-    }
-    free(t->tokens);
     free(t);
 }
 
@@ -123,57 +106,39 @@ const char *sp_template_text(const struct sp_template *t, size_t *size)
 }
 
 /* A token is a text, or an object with its text as "content"; anything else is none. */
-static enum sp_status read_token(struct sp_template *t, const char *name,
-                                 const struct sp_json *token, struct sp_err *err)
+static void read_token(struct sp_template *t, const struct sp_json_iter *token)
 {
-    struct token *to;
+    const struct sp_json *value = token->value;
+    struct sp_value name = sp_value_copy_text(&t->heap, token->key, strlen(token->key));
     const char *text;
-    size_t len, i = 0;
-    enum sp_status st;
+    size_t len;
 
-    if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
-    if ((text = sp_json_to_string(token, &len)) == NULL) return SP_OK;
-    while (i < t->n_tokens && strcmp(t->tokens[i].name, name) != 0)
-        i++;
-    if (i == t->n_tokens) {
-        st = sp_grow(&t->tokens, &t->cap_tokens, t->n_tokens + 1, sizeof *t->tokens, err);
-        if (st) return st;
-        t->tokens[t->n_tokens++] = (struct token){0};
-        if ((st = sp_copy_text(&t->tokens[i].name, name, strlen(name), err))) return st;
-    }
-    to = &t->tokens[i];
-    free(to->text);
-    to->text = NULL;
-    return sp_copy_text(&to->text, text, len, err);
+    if (sp_json_kind(value) == SP_JSON_OBJECT) value = sp_json_get(value, "content");
+    if ((text = sp_json_to_string(value, &len)) != NULL)
+        sp_dict_set(&t->heap, t->tokens.dict, name, sp_value_copy_text(&t->heap, text, len));
 }
 
-/* The tokens that transformers knows by name: all members such as bos_token, and the names of
- * extra_special_tokens. */
-static enum sp_status read_tokens(struct sp_template *t, const struct sp_json *config,
-                                  struct sp_err *err)
-{
-    enum sp_status st;
-
-    for (struct sp_json_iter it = {0}; sp_json_next(config, &it);)
-        if (sp_ends_with(it.key, "_token") && (st = read_token(t, it.key, it.value, err)))
-            return st;
-    config = sp_json_get(config, "extra_special_tokens");
-    for (struct sp_json_iter it = {0};
-         sp_json_kind(config) == SP_JSON_OBJECT && sp_json_next(config, &it);)
-        if ((st = read_token(t, it.key, it.value, err))) return st;
-    return SP_OK;
-}
-
+/* The tokens are those that transformers knows by name: all members such as bos_token, and the
+ * names of extra_special_tokens. */
 enum sp_status sp_template_read_tokens(struct sp_template *t, const struct sp_text *config,
                                        struct sp_err *err)
 {
-    enum sp_status st;
     struct sp_json *json = NULL;
+    const struct sp_json *extra;
+    enum sp_status st;
 
     if ((st = sp_json_parse_settings(&json, config, err))) return st;
-    st = read_tokens(t, json, err);
+    extra = sp_json_get(json, "extra_special_tokens");
+    t->heap.err = err;
+    if (t->tokens.kind == SP_V_ABSENT) t->tokens = sp_value_dict(&t->heap);
+    for (struct sp_json_iter it = {0}; sp_json_next(json, &it);)
+        if (sp_ends_with(it.key, "_token")) read_token(t, &it);
+    for (struct sp_json_iter it = {0};
+         sp_json_kind(extra) == SP_JSON_OBJECT && sp_json_next(extra, &it);)
+        read_token(t, &it);
+    t->heap.err = NULL;
     sp_json_free(json);
-    return st;
+    return t->heap.status;
 }
 
 /* Finds the template with a name in a list of {"name", "template"}, or NULL. */
@@ -204,6 +169,18 @@ static enum sp_status fail_without_default(const struct sp_json *list, struct sp
                    names);
 }
 
+static enum sp_status compile_json(struct sp_template **out, const struct sp_json *json,
+                                   struct sp_err *err)
+{
+    size_t len;
+    const char *text = sp_json_to_string(json, &len);
+
+    if (text) return sp_template_compile(out, text, len, SP_TEMPLATE_JINJA, err);
+    return sp_fail(err, SP_E_INPUT,
+                   "chat_template is %s, expected a string or a list with a template named default",
+                   sp_json_kind_name(sp_json_kind(json)));
+}
+
 /* Compiles the member "chat_template" of a JSON file: a text, or a list of named ones. *out stays
  * NULL if it is absent. */
 static enum sp_status compile_member(struct sp_template **out, const struct sp_json *json,
@@ -211,8 +188,6 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
 {
     enum sp_status st;
     const struct sp_json *member = sp_json_get(json, "chat_template"), *tools = NULL;
-    const char *text;
-    size_t len;
 
     if (member == NULL) return SP_OK;
     if (sp_json_kind(member) == SP_JSON_ARRAY) {
@@ -220,17 +195,8 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
         if (named(member, "default") == NULL) return fail_without_default(member, err);
         member = named(member, "default");
     }
-    text = sp_json_to_string(member, &len);
-    if (text == NULL) {
-        return sp_fail(err, SP_E_INPUT,
-                       "chat_template is %s, expected a string or a list with a "
-                       "template named default",
-                       sp_json_kind_name(sp_json_kind(member)));
-    }
-    if ((st = sp_template_compile(out, text, len, SP_TEMPLATE_JINJA, err))) return st;
-    text = tools ? sp_json_to_string(tools, &len) : NULL;
-    if (text == NULL) return SP_OK;
-    return sp_template_compile(&(*out)->with_tools, text, len, SP_TEMPLATE_JINJA, err);
+    if ((st = compile_json(out, member, err)) || tools == NULL) return st;
+    return compile_json(&(*out)->with_tools, tools, err);
 }
 
 static enum sp_status open_member(struct sp_template **out, const struct sp_text *text,
@@ -290,8 +256,8 @@ static struct sp_value jinja_vars(struct sp_heap *heap, const struct sp_template
     set_json(heap, vars, "messages", in->messages);
     set_json(heap, vars, "tools", in->tools);
     set_json(heap, vars, "documents", NULL);
-    for (size_t i = 0; i < t->n_tokens; i++)
-        sp_dict_set_name(heap, vars, t->tokens[i].name, sp_value_name(t->tokens[i].text));
+    for (size_t i = 0; t->tokens.kind == SP_V_DICT && i < t->tokens.dict->n; i++)
+        sp_dict_set(heap, vars, t->tokens.dict->at[i].key, t->tokens.dict->at[i].value);
     if (in->generation_prompt)
         sp_dict_set_name(heap, vars, "add_generation_prompt", sp_value_bool(true));
     if (in->is_think_set) {

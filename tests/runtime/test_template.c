@@ -20,8 +20,11 @@ TEST(recognizes_languages)
         {"{{ range $i, $m := .Messages }}{{ end }}", SP_TEMPLATE_GO},
         {"{{ \"\\n\" }}{{ .System }}", SP_TEMPLATE_GO},
         {"{{ json .Tools }}", SP_TEMPLATE_GO},
+        {"{{ gt (len .Messages) 1 }}", SP_TEMPLATE_GO},
+        {"Yesterday: {{ yesterdayDate }}", SP_TEMPLATE_GO},
         {"{% for m in messages %}{{ m.role }}{% endfor %}", SP_TEMPLATE_JINJA},
         {"{{ bos_token }}", SP_TEMPLATE_JINJA},
+        {"{{ json.tools }}", SP_TEMPLATE_JINJA},
         {"{{- messages[0]['content'] }}", SP_TEMPLATE_JINJA},
         {"{# note #}{{ '' }}", SP_TEMPLATE_JINJA},
         {"plain text", SP_TEMPLATE_UNKNOWN},
@@ -212,6 +215,18 @@ TEST(named_templates_without_default)
 
     assert_fails(sp_template_open(&t, &texts, why), SP_E_INPUT,
                  "without a template named default (it has rag, tool_use)");
+}
+
+TEST(named_template_that_is_no_text)
+{
+    static const char config[] =
+        "{\"chat_template\": [{\"name\": \"default\", \"template\": \"D\"}, "
+        "{\"name\": \"tool_use\", \"template\": 7}]}";
+    struct sp_template_texts texts = {.config = whole_text(config)};
+    struct sp_template *t = NULL;
+
+    assert_fails(sp_template_open(&t, &texts, why), SP_E_INPUT,
+                 "tokenizer_config.json: chat_template is integer, expected a string");
 }
 
 /* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.

@@ -15,6 +15,9 @@ struct sp_gotemplate;
 const struct sp_gotemplate *sp_gotemplate_compile(struct sp_heap *heap, const char *text,
                                                   size_t size);
 
+/* True for a keyword or a function of the language. */
+bool sp_gotemplate_has_word(const char *text, size_t len);
+
 /* True if the template mentions a field of that name, in any case. `field` is in lower case. */
 bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field);
 

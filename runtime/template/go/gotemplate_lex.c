@@ -110,10 +110,25 @@ static void lex_field(struct lexer *x, enum sp_go_token token)
         push(x, token, begin, sp_value_text(x->text + first, x->pos - first));
 }
 
+static const char *const keywords[] = {"block", "break", "continue", "define",   "else",
+                                       "end",   "if",    "range",    "template", "with"};
+
+static bool is_keyword(struct sp_value word)
+{
+    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
+        if (sp_text_is(word, keywords[i])) return true;
+    return false;
+}
+
+bool sp_gotemplate_has_word(const char *text, size_t len)
+{
+    const struct sp_value word = sp_value_text(text, len);
+
+    return is_keyword(word) || sp_go_find_function(word) != NULL;
+}
+
 static void lex_word(struct lexer *x)
 {
-    static const char *const keywords[] = {"block", "break", "continue", "define",   "else",
-                                           "end",   "if",    "range",    "template", "with"};
     size_t begin = x->pos;
     enum sp_go_token token = SP_G_NAME;
     struct sp_value word;
@@ -121,8 +136,7 @@ static void lex_word(struct lexer *x)
     skip_word(x);
     check_terminator(x);
     word = sp_value_text(x->text + begin, x->pos - begin);
-    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
-        if (sp_text_is(word, keywords[i])) token = SP_G_KEYWORD;
+    if (is_keyword(word)) token = SP_G_KEYWORD;
     if (sp_text_is(word, "nil")) token = SP_G_NIL;
     if (sp_text_is(word, "true") || sp_text_is(word, "false"))
         push(x, SP_G_LITERAL, begin, sp_value_bool(word.text[0] == 't'));
