@@ -8,42 +8,34 @@
 #include <string.h>
 
 /* The keys of a head that scores only the tokens of the clusters nearest to the hidden state. */
-static enum sp_status read_clusters(struct sp_config *c, const struct sp_config_text *t)
+static void read_clusters(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_draft_config *d = &c->draft;
     const unsigned n_vocab = c->n_vocab;
     bool ordered = false;
-    enum sp_status st;
 
-    if ((st = sp_json_get_bool(t->root, "use_ordered_embeddings", &ordered, t->err)) || !ordered)
-        return st;
+    sp_member_bool(t, t->root, "use_ordered_embeddings", &ordered);
+    if (!ordered) return;
     d->n_clusters = 2048;
     d->n_clusters_used = 32;
-    if ((st = sp_object_unsigned(t->root, "num_centroids", 1, SP_CAP_VOCAB, &d->n_clusters,
-                                 t->err)) ||
-        (st = sp_object_unsigned(t->root, "centroid_intermediate_top_k", 1, SP_CAP_VOCAB,
-                                 &d->n_clusters_used, t->err)))
-        return st;
-    if (n_vocab % d->n_clusters != 0) {
-        return SP_INVALID(t, "assistant: vocab %u not divisible by %u centroids", n_vocab,
-                          d->n_clusters);
-    }
-    if (d->n_clusters_used <= d->n_clusters) return SP_OK;
-    return SP_INVALID(t, "assistant: centroid_intermediate_top_k %u of %u centroids",
-                      d->n_clusters_used, d->n_clusters);
+    sp_member_unsigned(t, t->root, "num_centroids", 1, SP_CAP_VOCAB, &d->n_clusters);
+    sp_member_unsigned(t, t->root, "centroid_intermediate_top_k", 1, SP_CAP_VOCAB,
+                       &d->n_clusters_used);
+    if (n_vocab % d->n_clusters != 0)
+        SP_INVALID(t, "assistant: vocab %u not divisible by %u centroids", n_vocab, d->n_clusters);
+    if (d->n_clusters_used > d->n_clusters)
+        SP_INVALID(t, "assistant: centroid_intermediate_top_k %u of %u centroids",
+                   d->n_clusters_used, d->n_clusters);
 }
 
-enum sp_status sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t)
+void sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t)
 {
     struct sp_draft_config *d = &out->draft;
-    enum sp_status st;
 
     d->target_hidden = 1536;
-    st = sp_object_unsigned(t->root, "backbone_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
-                            t->err);
-    if (st) return st;
+    sp_member_unsigned(t, t->root, "backbone_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden);
     out->logit_cap = 0; /* a cap does not change the order of the logits */
-    return read_clusters(out, t);
+    read_clusters(out, t);
 }
 
 static const char *type_name(const struct sp_layer_config *l)

@@ -25,55 +25,48 @@ const char *sp_markov_name(const struct sp_dspark_config *dspark)
     return dspark->rank ? names[dspark->markov] : "none";
 }
 
-static enum sp_status read_type(enum sp_markov *out, const struct sp_config_text *t)
+static void read_type(enum sp_markov *out, const struct sp_config_text *t)
 {
     static const char key[] = "markov_head_type";
     const char *name = names[SP_MARKOV_VANILLA];
-    enum sp_status st;
 
-    if ((st = sp_text_string(t, key, &name))) return st;
+    sp_text_string(t, key, &name);
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], name) != 0) continue;
         *out = (enum sp_markov)i;
-        return SP_OK;
+        return;
     }
-    return SP_REFUSED(t, "dspark: unknown markov_head_type \"%s\"", name);
+    SP_REFUSED(t, "dspark: unknown markov_head_type \"%s\"", name);
 }
 
-static enum sp_status read_confidence(struct sp_dspark_config *d, const struct sp_config_text *t)
+static void read_confidence(struct sp_dspark_config *d, const struct sp_config_text *t)
 {
     static const char key[] = "enable_confidence_head", with[] = "confidence_head_with_markov";
-    enum sp_status st;
 
-    st = sp_text_bool(t, key, &d->confidence);
-    if (st || !d->confidence) return st;
+    sp_text_bool(t, key, &d->confidence);
+    if (!d->confidence) return;
     d->confidence_markov = d->rank != 0;
-    st = sp_text_bool(t, with, &d->confidence_markov);
-    if (st || !d->confidence_markov || d->rank != 0) return st;
-    return SP_INVALID(t, "dspark: %s needs a markov_rank", with);
+    sp_text_bool(t, with, &d->confidence_markov);
+    if (d->confidence_markov && d->rank == 0) SP_INVALID(t, "dspark: %s needs a markov_rank", with);
 }
 
-enum sp_status sp_config_read_dspark(struct sp_config *c, const struct sp_config_text *t)
+void sp_config_read_dspark(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_draft_config *out = &c->draft;
     static const char rank[] = "markov_rank", anchor[] = "sample_from_anchor";
     struct sp_dspark_config *d = &out->dspark;
     bool from_anchor = true;
-    enum sp_status st;
 
-    if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
+    if (out->kind != SP_DRAFT_DSPARK) return;
     /* The default differs between versions of the speculators library. */
     if (t->speculators && sp_text_get(t, anchor) == NULL)
-        return SP_INVALID(t, "dspark config missing %s", anchor);
-    if (out->n_taps == 0) return SP_INVALID(t, "dspark config missing target_layer_ids");
-    st = sp_text_bool(t, anchor, &from_anchor);
-    if (st) return st;
-    if (!from_anchor && !t->speculators)
-        return SP_REFUSED(t, "dspark: %s false is not supported", anchor);
+        SP_INVALID(t, "dspark config missing %s", anchor);
+    if (out->n_taps == 0) SP_INVALID(t, "dspark config missing target_layer_ids");
+    sp_text_bool(t, anchor, &from_anchor);
+    if (!from_anchor && !t->speculators) SP_REFUSED(t, "dspark: %s false is not supported", anchor);
     d->rank = t->speculators ? 256 : 0;
     d->confidence = t->speculators;
-    st = sp_text_unsigned(t, rank, 0, SP_CAP_WIDTH, &d->rank);
-    if (st) return st;
-    if (d->rank && (st = read_type(&d->markov, t))) return st;
-    return read_confidence(d, t);
+    sp_text_unsigned(t, rank, 0, SP_CAP_WIDTH, &d->rank);
+    if (d->rank) read_type(&d->markov, t);
+    read_confidence(d, t);
 }

@@ -22,41 +22,30 @@ static const struct {
     {"target_layer_ids", true},
 };
 
-static enum sp_status read_tap(unsigned *out, const struct sp_json *v, bool outputs,
-                               const char *what, struct sp_err *err)
-{
-    int64_t id;
-
-    if (!sp_json_to_i64(v, &id) || id < 0 || id > SP_CAP_LAYERS)
-        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
-    *out = outputs ? (unsigned)id : id == 0 ? SP_TAP_EMBEDDING : (unsigned)id - 1;
-    return SP_OK;
-}
-
-static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t)
+static void read_taps(struct sp_draft_config *d, const struct sp_config_text *t)
 {
     const struct sp_json *holders[] = {sp_json_get(t->root, "eagle_config"), t->root};
     const char *what = sp_draft_name(d->kind);
     const struct sp_json *list = NULL;
     bool outputs = false;
-    enum sp_status st = SP_OK;
 
     for (size_t i = 0; list == NULL && i < 2 * (sizeof tap_keys / sizeof tap_keys[0]); i++) {
         list = sp_json_get(holders[i % 2], tap_keys[i / 2].key);
         outputs = tap_keys[i / 2].outputs;
     }
-    if (list == NULL) return SP_OK; /* sp_config_fit_target finds them */
+    if (list == NULL) return; /* sp_config_fit_target finds them */
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0)
-        return SP_INVALID(t, "%s aux layer ids are not a list of layers", what);
-    if (sp_json_len(list) > SP_MAX_TAPS) {
-        return SP_REFUSED(t, "%s reads %zu layers, at most %d", what, sp_json_len(list),
-                          SP_MAX_TAPS);
-    }
+        SP_INVALID(t, "%s aux layer ids are not a list of layers", what);
+    if (sp_json_len(list) > SP_MAX_TAPS)
+        SP_REFUSED(t, "%s reads %zu layers, at most %d", what, sp_json_len(list), SP_MAX_TAPS);
     d->n_taps = (unsigned)sp_json_len(list);
     d->taps_stated = true;
-    for (unsigned i = 0; st == SP_OK && i < d->n_taps; i++)
-        st = read_tap(&d->taps[i], sp_json_at(list, i), outputs, what, t->err);
-    return st;
+    for (unsigned i = 0; i < d->n_taps && !sp_text_failed(t); i++) {
+        int64_t id = -1;
+        if (!sp_json_to_i64(sp_json_at(list, i), &id) || id < 0 || id > SP_CAP_LAYERS)
+            SP_INVALID(t, "%s aux layer ids are not a list of layers", what);
+        d->taps[i] = outputs ? (unsigned)id : id == 0 ? SP_TAP_EMBEDDING : (unsigned)id - 1;
+    }
 }
 
 /* True if layer_types, which this family ignores, state windows. */
@@ -70,94 +59,82 @@ static bool lists_windows(const struct sp_config_text *t)
     return found;
 }
 
-static enum sp_status refuse_options(const struct sp_config *c, const struct sp_config_text *t)
+static void refuse_options(const struct sp_config *c, const struct sp_config_text *t)
 {
     const char *what = sp_draft_name(c->draft.kind);
     bool use_aux = true;
-    enum sp_status st = sp_json_get_bool(sp_json_get(t->root, "eagle_config"),
-                                         "use_aux_hidden_state", &use_aux, t->err);
 
-    if (st) return st;
-    if (!use_aux) return SP_REFUSED(t, "%s: unsupported option use_aux_hidden_state", what);
+    sp_member_bool(t, sp_json_get(t->root, "eagle_config"), "use_aux_hidden_state", &use_aux);
+    if (!use_aux) SP_REFUSED(t, "%s: unsupported option use_aux_hidden_state", what);
     if (lists_windows(t)) {
-        return SP_REFUSED(t,
-                          "%s: sliding_attention in layers of model_type \"%s\" is not supported",
-                          what, t->family->name);
+        SP_REFUSED(t, "%s: sliding_attention in layers of model_type \"%s\" is not supported", what,
+                   t->family->name);
     }
-    if (c->draft.kind == SP_DRAFT_PEAGLE) return SP_OK;
-    if (c->n_layers != 1) return SP_REFUSED(t, "eagle3: %u layers, only 1 supported", c->n_layers);
-    if (c->layers[0].window == 0) return SP_OK;
-    return SP_REFUSED(t, "eagle3: unsupported option sliding_window");
+    if (c->draft.kind == SP_DRAFT_PEAGLE) return;
+    if (c->n_layers != 1) SP_REFUSED(t, "eagle3: %u layers, only 1 supported", c->n_layers);
+    if (c->layers[0].window) SP_REFUSED(t, "eagle3: unsupported option sliding_window");
 }
 
 /* The draft length of the first proposal method, which is the one that the draft is trained for. */
-static enum sp_status read_draft_length(struct sp_draft_config *d, const struct sp_config_text *t)
+static void read_draft_length(struct sp_draft_config *d, const struct sp_config_text *t)
 {
     static const char key[] = "speculative_tokens";
     const struct sp_json *methods =
         sp_json_get(sp_json_get(t->root, "speculators_config"), "proposal_methods");
     const struct sp_json *method = sp_json_at(methods, 0);
-    enum sp_status st;
 
     if (sp_json_get(method, key) == NULL)
-        return SP_INVALID(t, "peagle config missing %s of a proposal method", key);
-    if ((st = sp_object_unsigned(method, key, 1, INT32_MAX, &d->block_size, t->err))) return st;
-    if (d->block_size < SP_MAX_BLOCK) return SP_OK;
-    return SP_REFUSED(t, "peagle %s %u must be at most %d", key, d->block_size, SP_MAX_BLOCK - 1);
+        SP_INVALID(t, "peagle config missing %s of a proposal method", key);
+    sp_member_unsigned(t, method, key, 1, INT32_MAX, &d->block_size);
+    if (d->block_size >= SP_MAX_BLOCK)
+        SP_REFUSED(t, "peagle %s %u must be at most %d", key, d->block_size, SP_MAX_BLOCK - 1);
 }
 
 /* Draft tokens see each other over any distance, so a window must hold all of them. */
-static enum sp_status check_windows(const struct sp_config *c, const struct sp_config_text *t)
+static void check_windows(const struct sp_config *c, const struct sp_config_text *t)
 {
     for (unsigned i = 0; i < c->n_layers; i++) {
         if (c->layers[i].window == 0 || c->layers[i].window >= c->draft.block_size) continue;
-        return SP_REFUSED(t, "peagle: a sliding_window of %u is shorter than its %u draft tokens",
-                          c->layers[i].window, c->draft.block_size);
+        SP_REFUSED(t, "peagle: a sliding_window of %u is shorter than its %u draft tokens",
+                   c->layers[i].window, c->draft.block_size);
     }
-    return SP_OK;
 }
 
-static enum sp_status read_peagle(struct sp_config *c, const struct sp_config_text *t)
+static void read_peagle(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char key[] = "mask_token_id";
     unsigned mask = 0;
-    enum sp_status st;
 
-    if (c->draft.kind != SP_DRAFT_PEAGLE) return SP_OK;
-    if (sp_json_get(t->root, key) == NULL) return SP_INVALID(t, "peagle config missing %s", key);
-    if ((st = sp_object_unsigned(t->root, key, 0, INT32_MAX, &mask, t->err))) return st;
-    if (mask >= c->n_vocab) {
-        return SP_INVALID(t, "peagle mask token %u outside the %u-token vocabulary", mask,
-                          c->n_vocab);
-    }
+    if (c->draft.kind != SP_DRAFT_PEAGLE) return;
+    if (sp_json_get(t->root, key) == NULL) SP_INVALID(t, "peagle config missing %s", key);
+    sp_member_unsigned(t, t->root, key, 0, INT32_MAX, &mask);
+    if (mask >= c->n_vocab)
+        SP_INVALID(t, "peagle mask token %u outside the %u-token vocabulary", mask, c->n_vocab);
     c->draft.mask_token = mask;
-    if ((st = read_draft_length(&c->draft, t))) return st;
-    return check_windows(c, t);
+    read_draft_length(&c->draft, t);
+    check_windows(c, t);
 }
 
-enum sp_status sp_config_read_eagle3(struct sp_config *out, const struct sp_config_text *t)
+void sp_config_read_eagle3(struct sp_config *out, const struct sp_config_text *t)
 {
     struct sp_draft_config *d = &out->draft;
     const struct sp_json *root = t->root;
-    enum sp_status st;
 
     d->target_hidden = out->n_hidden;
     d->n_head_rows = out->n_vocab;
     out->layers[0].reads_pair = true;
     d->midlayer = d->kind == SP_DRAFT_EAGLE3 && !t->speculators;
-    if ((st = refuse_options(out, t)) || (st = read_taps(d, t)) ||
-        (st = sp_object_unsigned(root, "target_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
-                                 t->err)) ||
-        (st = sp_object_unsigned(root, "draft_vocab_size", 1, out->n_vocab, &d->n_head_rows,
-                                 t->err)) ||
-        (st = sp_json_get_bool(root, "norm_before_residual", &d->normed_residual, t->err)) ||
-        (st = sp_json_get_bool(root, "norm_before_fc", &d->features_normed, t->err)) ||
-        (st = sp_json_get_bool(root, "fc_norm", &d->taps_normed, t->err)) ||
-        (st = sp_json_get_bool(root, "norm_output", &d->normed_output, t->err)) ||
-        (st = read_peagle(out, t)))
-        return st;
-    if (!d->features_normed || !d->taps_normed) return SP_OK;
-    return SP_INVALID(t, "%s: both norm_before_fc and fc_norm", sp_draft_name(d->kind));
+    refuse_options(out, t);
+    read_taps(d, t);
+    sp_member_unsigned(t, root, "target_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden);
+    sp_member_unsigned(t, root, "draft_vocab_size", 1, out->n_vocab, &d->n_head_rows);
+    sp_member_bool(t, root, "norm_before_residual", &d->normed_residual);
+    sp_member_bool(t, root, "norm_before_fc", &d->features_normed);
+    sp_member_bool(t, root, "fc_norm", &d->taps_normed);
+    sp_member_bool(t, root, "norm_output", &d->normed_output);
+    read_peagle(out, t);
+    if (d->features_normed && d->taps_normed)
+        SP_INVALID(t, "%s: both norm_before_fc and fc_norm", sp_draft_name(d->kind));
 }
 
 /* The default taps are the inputs of layer 2, of the middle layer, and of the third layer from the

@@ -28,55 +28,50 @@ struct layer_rules {
     unsigned last_sparse; /* layers above this have no experts */
 };
 
-/* Reads a list of min to max elements; *out is NULL if the key is missing. */
-static enum sp_status read_list(const struct sp_json **out, const struct sp_config_text *t,
-                                const char *key, size_t min, size_t max)
+/* A list of min to max elements; NULL: the key is missing. */
+static const struct sp_json *read_list(const struct sp_config_text *t, const char *key, size_t min,
+                                       size_t max)
 {
     const struct sp_json *list = sp_text_get(t, key);
     size_t len = sp_json_len(list);
 
-    *out = list;
-    if (list == NULL) return SP_OK;
-    if (sp_json_kind(list) != SP_JSON_ARRAY)
-        return SP_INVALID(t, "%s%s is not a list", t->what, key);
-    if (len < min || len > max)
-        return SP_INVALID(t, "%s%s length %zu != %zu", t->what, key, len, min);
-    return SP_OK;
+    if (list && sp_json_kind(list) != SP_JSON_ARRAY)
+        SP_INVALID(t, "%s%s is not a list", t->what, key);
+    if (list && (len < min || len > max))
+        SP_INVALID(t, "%s%s length %zu != %zu", t->what, key, len, min);
+    return list;
 }
 
-static enum sp_status check_integers(const struct sp_config_text *t, const struct sp_json *list,
-                                     const char *key)
+static void check_integers(const struct sp_config_text *t, const struct sp_json *list,
+                           const char *key)
 {
     int64_t v;
 
-    for (size_t i = 0; i < sp_json_len(list); i++) {
-        if (sp_json_to_i64(sp_json_at(list, i), &v)) continue;
-        return SP_INVALID(t, "%s[%zu] is not an integer", key, i);
-    }
-    return SP_OK;
+    for (size_t i = 0; i < sp_json_len(list); i++)
+        if (!sp_json_to_i64(sp_json_at(list, i), &v))
+            SP_INVALID(t, "%s[%zu] is not an integer", key, i);
 }
 
-static enum sp_status read_integers(const struct sp_json **out, const struct sp_config_text *t,
-                                    const char *key, size_t min)
+static const struct sp_json *read_integers(const struct sp_config_text *t, const char *key,
+                                           size_t min)
 {
-    enum sp_status st = read_list(out, t, key, min, SP_CAP_LAYERS);
+    const struct sp_json *list = read_list(t, key, min, SP_CAP_LAYERS);
 
-    return st ? st : check_integers(t, *out, key);
+    check_integers(t, list, key);
+    return list;
 }
 
 /* Which layers are delta layers if no layer_types list names them. */
-static enum sp_status read_delta_layers(struct layer_rules *r)
+static void read_delta_layers(struct layer_rules *r)
 {
     const struct sp_delta_family *f = r->f->delta;
     const struct sp_json *object = f && f->object ? sp_text_get(r->t, f->object) : NULL;
-    enum sp_status st;
 
     r->full_interval = f ? f->full_interval : 4;
-    st = sp_text_unsigned(r->t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval);
-    if (st) return st;
+    sp_text_unsigned(r->t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval);
     r->first_full = (f && f->first_full ? f->first_full : r->full_interval) - 1;
     if (sp_json_get(object, "full_attn_layers")) r->delta = sp_json_get(object, "kda_layers");
-    return check_integers(r->t, r->delta, "kda_layers");
+    check_integers(r->t, r->delta, "kda_layers");
 }
 
 static bool has_type(const struct sp_json *layer_types, size_t i, const char *wanted)
@@ -95,82 +90,68 @@ static bool is_mamba_type(const struct sp_json *layer_types, size_t i)
     return has_type(layer_types, i, "mamba") || has_type(layer_types, i, "linear_attention");
 }
 
-static enum sp_status check_layer_types(const struct layer_rules *r)
+static void check_layer_types(const struct layer_rules *r)
 {
     bool any = false;
 
     for (size_t i = 0; i < sp_json_len(r->layer_types); i++) {
-        const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), NULL);
-        if (type == NULL)
-            return SP_INVALID(r->t, "%slayer_types[%zu] is not a string", r->t->what, i);
-        if (is_sliding_type(r->layer_types, i)) {
+        const char *type = sp_text_at(r->layer_types, i);
+        if (sp_json_kind(sp_json_at(r->layer_types, i)) != SP_JSON_STRING)
+            SP_INVALID(r->t, "%slayer_types[%zu] is not a string", r->t->what, i);
+        if (is_sliding_type(r->layer_types, i))
             any = true;
-        } else if (strcmp(type, "full_attention") != 0 &&
-                   !(r->f->rotation_stated && strcmp(type, "attention") == 0) &&
-                   !(r->f->delta_layers && strcmp(type, "linear_attention") == 0) &&
-                   !(r->f->latent && r->f->latent->index.top_k &&
-                     strcmp(type, "indexed_attention") == 0) &&
-                   !(r->f->own_types && sp_is_among(type, r->f->own_types)) &&
-                   !(r->f->conv_layers && strcmp(type, "conv") == 0) &&
-                   !(r->f->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
-                   !(r->f->mamba && is_mamba_type(r->layer_types, i))) {
-            return SP_REFUSED(r->t, "%slayer_types[%zu] \"%s\" is not supported", r->t->what, i,
-                              type);
-        }
+        else if (strcmp(type, "full_attention") != 0 &&
+                 !(r->f->rotation_stated && strcmp(type, "attention") == 0) &&
+                 !(r->f->delta_layers && strcmp(type, "linear_attention") == 0) &&
+                 !(r->f->latent && r->f->latent->index.top_k &&
+                   strcmp(type, "indexed_attention") == 0) &&
+                 !(r->f->own_types && sp_is_among(type, r->f->own_types)) &&
+                 !(r->f->conv_layers && strcmp(type, "conv") == 0) &&
+                 !(r->f->reads.chunks && strcmp(type, "chunked_attention") == 0) &&
+                 !(r->f->mamba && is_mamba_type(r->layer_types, i)))
+            SP_REFUSED(r->t, "%slayer_types[%zu] \"%s\" is not supported", r->t->what, i, type);
     }
     if (any && r->window == 0 && r->f->reads.layer_types) {
-        return SP_INVALID(r->t, "%ssliding_attention layers require sliding_window%s", r->t->what,
-                          r->switched_off ? ", which use_sliding_window turns off" : "");
+        SP_INVALID(r->t, "%ssliding_attention layers require sliding_window%s", r->t->what,
+                   r->switched_off ? ", which use_sliding_window turns off" : "");
     }
-    return SP_OK;
 }
 
 /* The window in effect. null, 0 and use_sliding_window false all mean that no layer has one. */
-static enum sp_status read_window(struct layer_rules *r)
+static void read_window(struct layer_rules *r)
 {
     static const char key[] = "sliding_window";
     const struct sp_config_text *t = r->t;
     int64_t window = sp_text_has(t, key) ? 0 : t->family->window;
     /* A draft that lists sliding layers needs no use_sliding_window. */
     bool on = !t->family->window_switch || (t->draft && r->layer_types);
-    enum sp_status st;
 
-    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on))) return st;
-    st = sp_text_i64(t, key, INT32_MIN, INT32_MAX, &window);
-    if (st) return st;
+    if (t->family->window_switch) sp_text_bool(t, "use_sliding_window", &on);
+    sp_text_i64(t, key, INT32_MIN, INT32_MAX, &window);
     if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on)
-        return SP_REFUSED(r->t, "use_sliding_window is not supported for %s", t->family->name);
-    if (window <= 0 && sp_text_get(t, key)) {
-        st = sp_warn(t->warnings, r->t->err, "sliding_window %lld means no window",
-                     (long long)window);
-        if (st) return st;
-    }
-    if (t->family->windows == SP_WINDOWS_NONE && window > 0) {
-        st = sp_warn(t->warnings, r->t->err, "sliding_window has no effect in family %s",
-                     t->family->name);
-        if (st) return st;
-    }
+        SP_REFUSED(r->t, "use_sliding_window is not supported for %s", t->family->name);
+    if (window <= 0 && sp_text_get(t, key))
+        SP_NOTED(t, "sliding_window %lld means no window", (long long)window);
+    if (t->family->windows == SP_WINDOWS_NONE && window > 0)
+        SP_NOTED(t, "sliding_window has no effect in family %s", t->family->name);
     if (window <= 0 && t->family->needs_window)
-        return SP_INVALID(r->t, "sliding_window is missing, which %s needs", t->family->name);
-    if (window <= 0 || t->family->windows == SP_WINDOWS_NONE) return SP_OK;
+        SP_INVALID(r->t, "sliding_window is missing, which %s needs", t->family->name);
+    if (window <= 0 || t->family->windows == SP_WINDOWS_NONE) return;
     r->switched_off = !on;
     r->window = on ? (unsigned)window : 0;
-    return SP_OK;
 }
 
 /* n shared experts are one dense MLP of n times their width. */
-static enum sp_status read_shared(struct layer_rules *r, const char *key)
+static void read_shared(struct layer_rules *r, const char *key)
 {
     const char *width = r->f->expert_keys.shared_width;
     unsigned n = r->f->n_shared, n_ffn = width ? r->n_shared_ffn : r->n_expert_ffn;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n))) return st;
-    if ((st = sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn))) return st;
+    sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n);
+    sp_text_unsigned(r->t, width, 1, SP_CAP_WIDTH, &n_ffn);
     if (n && n_ffn > SP_CAP_WIDTH / n)
-        return SP_INVALID(r->t, "%s %u of %u are wider than %d", key, n, n_ffn, SP_CAP_WIDTH);
+        SP_INVALID(r->t, "%s %u of %u are wider than %d", key, n, n_ffn, SP_CAP_WIDTH);
     r->n_shared_ffn = n * n_ffn;
-    return SP_OK;
 }
 
 /* The name of a key: that of the family, or else the one of two common names that the config
@@ -183,63 +164,61 @@ static const char *key_name(const struct sp_config_text *t, const char *own, con
 }
 
 /* A list that states for each layer whether its MLP is "dense" or "sparse", or 0 or 1. */
-static enum sp_status read_mlp_types(struct layer_rules *r, const char *key)
+static void read_mlp_types(struct layer_rules *r, const char *key)
 {
     unsigned n = r->t->sizes->n_layers;
-    enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n);
 
-    for (size_t i = 0; st == SP_OK && i < sp_json_len(r->mlp_types); i++) {
+    r->mlp_types = read_list(r->t, key, n, n);
+    for (size_t i = 0; i < sp_json_len(r->mlp_types); i++) {
         int64_t sparse;
         if (has_type(r->mlp_types, i, "dense") || has_type(r->mlp_types, i, "sparse")) continue;
         if (sp_json_to_i64(sp_json_at(r->mlp_types, i), &sparse) && sparse >> 1 == 0) continue;
-        st = SP_REFUSED(r->t, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
+        SP_REFUSED(r->t, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
     }
-    return st;
 }
 
 /* A number, or a list that has the same number for each layer. */
-static enum sp_status read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
-                                   unsigned max, unsigned *out)
+static void read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
+                         unsigned max, unsigned *out)
 {
     const struct sp_json *list = sp_text_get(t, key);
     int64_t first = *out, v;
 
-    if (sp_json_kind(list) != SP_JSON_ARRAY) return sp_text_unsigned(t, key, min, max, out);
-    for (size_t i = 0; i < sp_json_len(list); i++) {
+    if (sp_json_kind(list) != SP_JSON_ARRAY) {
+        sp_text_unsigned(t, key, min, max, out);
+        return;
+    }
+    for (size_t i = 0; i < sp_json_len(list) && !sp_text_failed(t); i++) {
+        v = -1;
         if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max)
-            return SP_INVALID(t, "%s[%zu] is not a number from %u to %u", key, i, min, max);
+            SP_INVALID(t, "%s[%zu] is not a number from %u to %u", key, i, min, max);
         if (i == 0) first = v;
-        if (v == first) continue;
-        return SP_REFUSED(t, "%s that differs from layer to layer is not supported", key);
+        if (v != first) SP_REFUSED(t, "%s that differs from layer to layer is not supported", key);
     }
     *out = (unsigned)first;
-    return SP_OK;
 }
 
 /* Reads which layers have experts. */
-static enum sp_status read_sparse_layers(struct layer_rules *r)
+static void read_sparse_layers(struct layer_rules *r)
 {
     const struct sp_config_text *t = r->t;
     const struct sp_expert_keys *keys = &t->family->expert_keys;
     int64_t last = -1;
-    enum sp_status st;
 
     r->n_dense = t->family->n_dense;
     r->last_sparse = SP_CAP_LAYERS;
-    if ((st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step)) ||
-        (st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense)) ||
-        (st = sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last)))
-        return st;
+    sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step);
+    sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense);
+    sp_text_i64(t, keys->last, -1, SP_CAP_LAYERS, &last);
     if (last >= 0) r->last_sparse = (unsigned)last;
-    if (keys->types && (st = read_mlp_types(r, keys->types))) return st;
-    r->sparse_text = keys->list ? sp_json_to_string(sp_text_get(t, keys->list), NULL) : NULL;
-    if (keys->list && r->sparse_text == NULL && (st = read_integers(&r->sparse, t, keys->list, 0)))
-        return st;
-    if (keys->only && sp_text_get(t, keys->only)) r->n_dense = 0;
-    return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0) : SP_OK;
+    if (keys->types) read_mlp_types(r, keys->types);
+    r->sparse_text = sp_json_to_string(sp_text_get(t, keys->list), NULL);
+    if (r->sparse_text == NULL) r->sparse = read_integers(t, keys->list, 0);
+    if (sp_text_get(t, keys->only)) r->n_dense = 0;
+    r->mlp_only = read_integers(t, keys->only, 0);
 }
 
-static enum sp_status read_experts(struct layer_rules *r)
+static void read_experts(struct layer_rules *r)
 {
     const struct sp_config_text *t = r->t;
     const struct sp_family *f = t->family;
@@ -247,100 +226,86 @@ static enum sp_status read_experts(struct layer_rules *r)
     const char *count = key_name(t, keys->count, "num_experts", "num_local_experts");
     const char *used = key_name(t, keys->used, "num_experts_per_tok", "experts_per_token");
     const char *width = keys->width ? keys->width : "moe_intermediate_size";
-    enum sp_status st;
 
-    if (!f->reads.experts) return SP_OK;
+    if (!f->reads.experts) return;
     r->n_experts = f->n_experts;
     r->n_experts_used = f->n_experts_used;
     r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->t->sizes->n_ffn;
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
-    st = read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts);
-    if (st ||
-        (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used)))
-        return st;
+    read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts);
+    read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used);
     if (r->n_experts == 1 && f->expert_period.period) r->n_experts = 0; /* a dense Jamba */
     if (r->n_experts && r->n_experts_used == 0)
-        return SP_INVALID(r->t, "%s is missing, which %s needs", used, f->name);
-    if (r->n_experts && r->n_experts_used > r->n_experts) {
-        return SP_INVALID(r->t, "%s %u is more than %s %u", used, r->n_experts_used, count,
-                          r->n_experts);
-    }
-    if (f->clamped_swiglu) return SP_OK;
-    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn))) return st;
-    if ((st = read_sparse_layers(r))) return st;
+        SP_INVALID(r->t, "%s is missing, which %s needs", used, f->name);
+    if (r->n_experts && r->n_experts_used > r->n_experts)
+        SP_INVALID(r->t, "%s %u is more than %s %u", used, r->n_experts_used, count, r->n_experts);
+    if (f->clamped_swiglu) return;
+    sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn);
+    read_sparse_layers(r);
     if (f->parallel_ffn) r->n_shared_ffn = r->t->sizes->n_ffn;
-    if (keys->parallel_width)
-        return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn);
-    return keys->shared ? read_shared(r, keys->shared) : SP_OK;
+    sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn);
+    if (keys->shared && !keys->parallel_width) read_shared(r, keys->shared);
 }
 
-static enum sp_status read_rotation(struct layer_rules *r)
+static void read_rotation(struct layer_rules *r)
 {
     static const char key[] = "position_embedding_type";
     const char *type = "nope"; /* the default */
-    enum sp_status st;
 
     r->unrotated = r->f->unrotated;
-    if (!r->f->rotation_stated) return SP_OK;
-    if ((st = sp_text_string(r->t, key, &type))) return st;
+    if (!r->f->rotation_stated) return;
+    sp_text_string(r->t, key, &type);
     r->unrotated = strcmp(type, "rope") != 0;
-    if (!r->unrotated || strcmp(type, "nope") == 0) return SP_OK;
-    return SP_REFUSED(r->t, "%s \"%s\" is not supported", key, type);
+    if (r->unrotated && strcmp(type, "nope") != 0)
+        SP_REFUSED(r->t, "%s \"%s\" is not supported", key, type);
 }
 
-static enum sp_status read_period(struct sp_period *out, const struct sp_config_text *t,
-                                  const char *period, const char *offset)
+static void read_period(struct sp_period *out, const struct sp_config_text *t, const char *period,
+                        const char *offset)
 {
-    enum sp_status st;
-
-    if (out->period == 0) return SP_OK;
-    if ((st = sp_text_unsigned(t, period, 1, SP_CAP_LAYERS, &out->period))) return st;
-    if ((st = sp_text_unsigned(t, offset, 0, SP_CAP_LAYERS, &out->offset))) return st;
-    if (out->offset < out->period) return SP_OK;
-    return SP_INVALID(t, "%s %u is not below %s %u", offset, out->offset, period, out->period);
+    if (out->period == 0) return;
+    sp_text_unsigned(t, period, 1, SP_CAP_LAYERS, &out->period);
+    sp_text_unsigned(t, offset, 0, SP_CAP_LAYERS, &out->offset);
+    if (out->offset >= out->period)
+        SP_INVALID(t, "%s %u is not below %s %u", offset, out->offset, period, out->period);
 }
 
-static enum sp_status read_rules(struct layer_rules *r)
+static void read_rules(struct layer_rules *r)
 {
     const struct sp_config_text *t = r->t;
     unsigned n = r->t->sizes->n_layers, n_next = 0;
-    enum sp_status st;
 
     r->max_window_layers = t->family->window_layers;
     r->pattern = t->family->window_pattern;
     r->no_rope_interval = 4;
-    if ((st = sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS, &n_next)))
-        return st;
-    if ((st = read_list(&r->layer_types, t, "layer_types", n, n + n_next)) ||
-        (st = read_window(r)) || (st = check_layer_types(r)) || (st = read_rotation(r)) ||
-        (st = read_experts(r)))
-        return st;
+    sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS, &n_next);
+    r->layer_types = read_list(t, "layer_types", n, n + n_next);
+    read_window(r);
+    check_layer_types(r);
+    read_rotation(r);
+    read_experts(r);
     if (t->family->windows == SP_WINDOWS_FROM_LAYER ||
         t->family->windows == SP_WINDOWS_BEFORE_LAYER)
-        st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers);
+        sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers);
     /* A layer_types list overrules the pattern, which EXAONE 4 writes as a text, "LLLG". */
-    if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
+    if (t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
         const char *key = t->family->pattern_key                     ? t->family->pattern_key
                           : sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
                                                                      : "_sliding_window_pattern";
-        st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern);
+        sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern);
     }
-    if (st == SP_OK && t->family->delta_layers) st = read_delta_layers(r);
+    if (t->family->delta_layers) read_delta_layers(r);
     r->attention_period = t->family->attention_period;
     r->expert_period = t->family->expert_period;
-    if (st) return st;
-    st = read_period(&r->attention_period, t, "attn_layer_period", "attn_layer_offset");
-    if (st) return st;
-    st = read_period(&r->expert_period, t, "expert_layer_period", "expert_layer_offset");
-    if (st) return st;
-    if (t->family->attention_list)
-        st = read_integers(&r->full_attention, t, t->family->attention_list, 0);
-    if (st || !t->family->reads.no_rope_layers) return st;
-    st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval);
-    if (t->family->reads.chunks && sp_json_len(sp_text_get(t, "no_rope_layers")) == 0) return st;
-    return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n);
+    read_period(&r->attention_period, t, "attn_layer_period", "attn_layer_offset");
+    read_period(&r->expert_period, t, "expert_layer_period", "expert_layer_offset");
+    r->full_attention = read_integers(t, t->family->attention_list, 0);
+    if (!t->family->reads.no_rope_layers) return;
+    sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval);
+    if (!t->family->reads.chunks || sp_json_len(sp_text_get(t, "no_rope_layers")))
+        r->no_rope = read_integers(t, "no_rope_layers", n);
 }
 
 /* In no_rope_layers, 1 marks a layer that has rotary embedding, contrary to the name. */
@@ -534,15 +499,14 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     l->n_shared_ffn = r->n_shared_ffn;
 }
 
-enum sp_status sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t)
+void sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t)
 {
     struct layer_rules r = {.t = t, .f = t->family};
-    enum sp_status st;
 
-    if ((st = read_rules(&r))) return st;
-    if ((st = sp_new(&out->layers, t->sizes->n_layers, sizeof *out->layers, t->err))) return st;
+    read_rules(&r);
+    if (sp_text_failed(t) || sp_new(&out->layers, t->sizes->n_layers, sizeof *out->layers, t->err))
+        return;
     out->n_layers = t->sizes->n_layers;
     for (unsigned i = 0; i < t->sizes->n_layers; i++)
         fill_layer(&out->layers[i], &r, out, i);
-    return SP_OK;
 }

@@ -128,28 +128,23 @@ static bool is_of_family(const struct sp_family *f, size_t i)
            is_own(f->latent ? "kv_lora_rank" : NULL, key);
 }
 
-enum sp_status sp_config_refuse(const struct sp_config_text *t)
+void sp_config_refuse(const struct sp_config_text *t)
 {
     struct sp_prequantized ignored;
-    enum sp_status st;
 
-    if ((st = sp_prequantized_parse(&ignored, t->root, t->err))) return st;
+    if (sp_prequantized_parse(&ignored, t->root, t->err)) return;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const struct sp_json *v = sp_text_get(t, keys[i].key);
         if (is_of_draft(t, keys[i].key) || is_of_family(t->family, i)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
         if (t->draft) {
-            return SP_REFUSED(t, "%.*s: unsupported option %s", (int)strlen(t->what) - 1, t->what,
-                              keys[i].key);
+            SP_REFUSED(t, "%.*s: unsupported option %s", (int)strlen(t->what) - 1, t->what,
+                       keys[i].key);
         }
-        return SP_REFUSED(t, "%s is not supported for %s", keys[i].key, t->family->name);
+        SP_REFUSED(t, "%s is not supported for %s", keys[i].key, t->family->name);
     }
-    if (t->draft == SP_DRAFT_NONE && sp_text_get(t, "auto_map")) {
-        return sp_warn(t->warnings, t->err,
-                       "auto_map: custom code is not run, the model is taken as %s",
-                       t->family->name);
-    }
-    return SP_OK;
+    if (t->draft == SP_DRAFT_NONE && sp_text_get(t, "auto_map"))
+        SP_NOTED(t, "auto_map: custom code is not run, the model is taken as %s", t->family->name);
 }
 
 /* Words by what they are for; a star stands for any text. tests/lint.sh compares them with
@@ -202,25 +197,15 @@ bool sp_config_names(const char *words, const char *key)
     return false;
 }
 
-struct unread {
-    char **warnings;
-    enum sp_status st;
-    struct sp_err *err;
-};
-
 static void note_unread(void *context, const char *key, const struct sp_json *value)
 {
-    struct unread *u = context;
+    const struct sp_config_text *t = context;
 
-    if (u->st || is_neutral(value, NEUTRAL_NULL, NULL) || sp_config_names(without_effect, key))
-        return;
-    u->st = sp_warn(u->warnings, u->err, "config.json: %.100s is not known and has no effect", key);
+    if (!is_neutral(value, NEUTRAL_NULL, NULL) && !sp_config_names(without_effect, key))
+        SP_NOTED(t, "config.json: %.100s is not known and has no effect", key);
 }
 
-enum sp_status sp_config_note_unread(struct sp_json *config, char **warnings, struct sp_err *err)
+void sp_config_note_unread(struct sp_json *config, struct sp_config_text *t)
 {
-    struct unread u = {.warnings = warnings, .err = err};
-
-    sp_json_drop_unmarked(config, note_unread, &u);
-    return u.st;
+    sp_json_drop_unmarked(config, note_unread, t);
 }

@@ -47,7 +47,7 @@ static double natural_log(double x)
     return 2 * sum + exponent * ln2;
 }
 
-static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source *s)
+static void read_type(enum sp_rope_kind *out, const struct rope_source *s)
 {
     static const struct {
         const char *name;
@@ -61,14 +61,13 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
     };
     bool longrope_only = s->t->family->longrope_only;
     const char *name = NULL;
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(s->dict, "rope_type", &name, s->t->err))) return st;
-    if (name == NULL && (st = sp_json_get_string(s->dict, "type", &name, s->t->err))) return st;
+    sp_member_string(s->t, s->dict, "rope_type", &name);
+    if (name == NULL) sp_member_string(s->t, s->dict, "type", &name);
     if (name == NULL) name = "default";
     if (s->t->family->rope_alpha && strcmp(name, "dynamic") == 0 && sp_json_get(s->dict, "alpha")) {
         *out = SP_ROPE_NTK_ALPHA;
-        return SP_OK;
+        return;
     }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(types[i].name, name) != 0) continue;
@@ -76,71 +75,66 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
         if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->read_full_heads &&
             !s->t->family->rope_by_type)
             break;
-        if (!longrope_only) return SP_OK;
+        if (!longrope_only) return;
         if (*out == SP_ROPE_YARN) *out = SP_ROPE_LONGROPE;
-        if (*out == SP_ROPE_DEFAULT || *out == SP_ROPE_LONGROPE) return SP_OK;
+        if (*out == SP_ROPE_DEFAULT || *out == SP_ROPE_LONGROPE) return;
     }
-    return SP_REFUSED(s->t, "rope type \"%s\" is not supported%s%s", name,
-                      longrope_only ? " for " : "", longrope_only ? s->t->family->name : "");
+    SP_REFUSED(s->t, "rope type \"%s\" is not supported%s%s", name, longrope_only ? " for " : "",
+               longrope_only ? s->t->family->name : "");
 }
 
-static enum sp_status check_keys(const struct rope_source *s)
+static void check_keys(const struct rope_source *s)
 {
     for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
         if (it.value == NULL || sp_is_among(it.key, known_keys)) continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         if (s->t->family->rope_mscales && sp_ends_with(it.key, "_mscale")) continue;
-        return SP_REFUSED(s->t, "rope key \"%s\" is not supported", it.key);
+        SP_REFUSED(s->t, "rope key \"%s\" is not supported", it.key);
     }
-    return SP_OK;
 }
 
 /* A number of the dict. */
-static enum sp_status number(const struct rope_source *s, const char *key, double min, double max,
-                             double *out)
+static void number(const struct rope_source *s, const char *key, double min, double max,
+                   double *out)
 {
-    return sp_json_get_double(s->dict, key, min, max, out, s->t->err);
+    sp_member_double(s->t, s->dict, key, min, max, out);
 }
 
 /* A key that this type requires. */
-static enum sp_status need(const struct rope_source *s, const char *type, const char *key,
-                           double min, double *out)
+static void need(const struct rope_source *s, const char *type, const char *key, double min,
+                 double *out)
 {
-    if (sp_json_get(s->dict, key) == NULL)
-        return SP_INVALID(s->t, "rope type \"%s\" needs %s", type, key);
-    return number(s, key, min, 1e9, out);
+    if (sp_json_get(s->dict, key) == NULL) SP_INVALID(s->t, "rope type \"%s\" needs %s", type, key);
+    number(s, key, min, 1e9, out);
 }
 
 /* original_max_position_embeddings: outside of the dict (Phi-3), or else in it, or else the context
- * length. */
-static enum sp_status read_original(double *out, bool *stated, const struct rope_source *s)
+ * length. Returns whether it is stated. */
+static bool read_original(double *out, const struct rope_source *s)
 {
     static const char key[] = "original_max_position_embeddings";
     unsigned class_default = s->t->family->original_positions;
     bool outside = sp_text_get(s->t, key) != NULL || class_default;
 
-    *stated = outside || sp_json_get(s->dict, key) != NULL;
     *out = class_default ? class_default : s->max_positions;
-    if (outside) return sp_text_double(s->t, key, 1, 1e9, out);
-    return number(s, key, 1, 1e9, out);
+    if (outside)
+        sp_text_double(s->t, key, 1, 1e9, out);
+    else
+        number(s, key, 1, 1e9, out);
+    return outside || sp_json_get(s->dict, key) != NULL;
 }
 
-static enum sp_status read_llama3(struct sp_rope *r, const struct rope_source *s)
+static void read_llama3(struct sp_rope *r, const struct rope_source *s)
 {
-    bool stated;
-    enum sp_status st;
-
-    if ((st = need(s, "llama3", "factor", 1, &r->factor))) return st;
-    if ((st = need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor))) return st;
-    if ((st = need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor))) return st;
-    if ((st = read_original(&r->original_positions, &stated, s))) return st;
-    if (!stated)
-        return SP_INVALID(s->t, "rope type \"llama3\" needs original_max_position_embeddings");
+    need(s, "llama3", "factor", 1, &r->factor);
+    need(s, "llama3", "low_freq_factor", 1e-6, &r->low_freq_factor);
+    need(s, "llama3", "high_freq_factor", 1e-6, &r->high_freq_factor);
+    if (!read_original(&r->original_positions, s))
+        SP_INVALID(s->t, "rope type \"llama3\" needs original_max_position_embeddings");
     if (r->high_freq_factor <= r->low_freq_factor) {
-        return SP_INVALID(s->t, "high_freq_factor %g is not above low_freq_factor %g",
-                          r->high_freq_factor, r->low_freq_factor);
+        SP_INVALID(s->t, "high_freq_factor %g is not above low_freq_factor %g", r->high_freq_factor,
+                   r->low_freq_factor);
     }
-    return SP_OK;
 }
 
 static double yarn_mscale(double factor, double mscale)
@@ -149,126 +143,125 @@ static double yarn_mscale(double factor, double mscale)
 }
 
 /* The default of `factor` is the context length divided by the original one. */
-static enum sp_status read_factor(struct sp_rope *r, const struct rope_source *s)
+static void read_factor(struct sp_rope *r, const struct rope_source *s)
 {
-    bool stated;
-    enum sp_status st;
-
-    if ((st = read_original(&r->original_positions, &stated, s))) return st;
+    read_original(&r->original_positions, s);
     r->factor = s->max_positions / r->original_positions;
-    return number(s, "factor", 1e-6, 1e9, &r->factor);
+    number(s, "factor", 1e-6, 1e9, &r->factor);
 }
 
-static enum sp_status read_yarn(struct sp_rope *r, const struct rope_source *s)
+static void read_yarn(struct sp_rope *r, const struct rope_source *s)
 {
     double mscale = 0, mscale_all = 0;
-    enum sp_status st;
 
     r->truncate = true;
-    if ((st = read_factor(r, s))) return st;
-    if ((st = number(s, "beta_fast", 0, 1e6, &r->beta_fast))) return st;
-    if ((st = number(s, "beta_slow", 0, 1e6, &r->beta_slow))) return st;
-    if ((st = sp_json_get_bool(s->dict, "truncate", &r->truncate, s->t->err))) return st;
-    if ((st = number(s, "mscale", 0, 1e6, &mscale))) return st;
-    if ((st = number(s, "mscale_all_dim", 0, 1e6, &mscale_all))) return st;
+    read_factor(r, s);
+    number(s, "beta_fast", 0, 1e6, &r->beta_fast);
+    number(s, "beta_slow", 0, 1e6, &r->beta_slow);
+    sp_member_bool(s->t, s->dict, "truncate", &r->truncate);
+    number(s, "mscale", 0, 1e6, &mscale);
+    number(s, "mscale_all_dim", 0, 1e6, &mscale_all);
     if (r->beta_fast == 0) r->beta_fast = 32;
     if (r->beta_slow == 0) r->beta_slow = 1;
     if (mscale != 0 && mscale_all != 0)
         r->amplitude = yarn_mscale(r->factor, mscale) / yarn_mscale(r->factor, mscale_all);
     else
         r->amplitude = yarn_mscale(r->factor, 1);
-    return number(s, "attention_factor", 1e-6, 1e6, &r->amplitude);
+    number(s, "attention_factor", 1e-6, 1e6, &r->amplitude);
 }
 
-static enum sp_status read_factors(float **out, const struct rope_source *s, const char *key,
-                                   unsigned len)
+static void read_factors(float **out, const struct rope_source *s, const char *key, unsigned len)
 {
     const struct sp_json *list = sp_json_get(s->dict, key);
-    double v;
-    enum sp_status st;
 
-    if (list == NULL) return SP_INVALID(s->t, "rope type \"longrope\" needs %s", key);
+    if (list == NULL) SP_INVALID(s->t, "rope type \"longrope\" needs %s", key);
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != len)
-        return SP_INVALID(s->t, "%s has %zu values, expected %u", key, sp_json_len(list), len);
-    if ((st = sp_new(out, len, sizeof **out, s->t->err))) return st;
+        SP_INVALID(s->t, "%s has %zu values, expected %u", key, sp_json_len(list), len);
+    if (sp_text_failed(s->t) || sp_new(out, len, sizeof **out, s->t->err)) return;
     for (unsigned i = 0; i < len; i++) {
-        if (!sp_json_to_double(sp_json_at(list, i), &v) || !(v >= 1e-6 && v <= 1e9))
-            return SP_INVALID(s->t, "%s[%u] is not a positive number", key, i);
-        (*out)[i] = (float)v;
+        double v;
+        if (sp_json_to_double(sp_json_at(list, i), &v) && v >= 1e-6 && v <= 1e9)
+            (*out)[i] = (float)v;
+        else
+            SP_INVALID(s->t, "%s[%u] is not a positive number", key, i);
     }
-    return SP_OK;
 }
 
 /* One amplitude within the original context, and one beyond it. */
-static enum sp_status read_mscales(struct sp_rope *r, const struct rope_source *s)
+static void read_mscales(struct sp_rope *r, const struct rope_source *s)
 {
     double beyond = 0;
-    enum sp_status st;
 
-    if ((st = need(s, "longrope", "short_mscale", 1e-6, &r->amplitude))) return st;
-    if ((st = need(s, "longrope", "long_mscale", 1e-6, &beyond))) return st;
-    if (beyond == r->amplitude) return SP_OK;
-    return SP_REFUSED(s->t, "short_mscale %g and long_mscale %g differ", r->amplitude, beyond);
+    need(s, "longrope", "short_mscale", 1e-6, &r->amplitude);
+    need(s, "longrope", "long_mscale", 1e-6, &beyond);
+    if (beyond != r->amplitude)
+        SP_REFUSED(s->t, "short_mscale %g and long_mscale %g differ", r->amplitude, beyond);
 }
 
-static enum sp_status read_longrope(struct sp_rope *r, const struct rope_source *s)
+static void read_longrope(struct sp_rope *r, const struct rope_source *s)
 {
-    enum sp_status st;
-
-    if ((st = read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2))) return st;
-    if ((st = read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2))) return st;
-    if ((st = read_factor(r, s))) return st;
+    read_factors(&r->short_factors, s, "short_factor", r->n_rot / 2);
+    read_factors(&r->long_factors, s, "long_factor", r->n_rot / 2);
+    read_factor(r, s);
     if (r->factor > 1) {
         if (r->original_positions < 2) {
-            return SP_INVALID(s->t, "original_max_position_embeddings is %g, expected 2 or more",
-                              r->original_positions);
+            SP_INVALID(s->t, "original_max_position_embeddings is %g, expected 2 or more",
+                       r->original_positions);
         }
         r->amplitude = sqrt(1 + natural_log(r->factor) / natural_log(r->original_positions));
     }
-    if (s->t->family->rope_mscales) return read_mscales(r, s);
-    return number(s, "attention_factor", 1e-6, 1e6, &r->amplitude);
+    if (s->t->family->rope_mscales)
+        read_mscales(r, s);
+    else
+        number(s, "attention_factor", 1e-6, 1e6, &r->amplitude);
 }
 
-static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *s)
+static void read_scaling(struct sp_rope *r, const struct rope_source *s)
 {
     switch (r->kind) {
     case SP_ROPE_LINEAR:
-        return need(s, "linear", "factor", 1e-6, &r->factor);
+        need(s, "linear", "factor", 1e-6, &r->factor);
+        break;
     case SP_ROPE_DYNAMIC:
         r->original_positions = s->max_positions;
-        return need(s, "dynamic", "factor", 1, &r->factor);
+        need(s, "dynamic", "factor", 1, &r->factor);
+        break;
     case SP_ROPE_LLAMA3:
-        return read_llama3(r, s);
+        read_llama3(r, s);
+        break;
     case SP_ROPE_YARN:
-        return read_yarn(r, s);
+        read_yarn(r, s);
+        break;
     case SP_ROPE_LONGROPE:
-        return read_longrope(r, s);
+        read_longrope(r, s);
+        break;
     case SP_ROPE_NTK_ALPHA: /* the key `factor` has no effect */
-        if (r->n_rot == 2) return SP_INVALID(s->t, "alpha needs a head_dim above 2");
-        return number(s, "alpha", 1e-6, 1e9, &r->factor);
+        if (r->n_rot == 2) SP_INVALID(s->t, "alpha needs a head_dim above 2");
+        number(s, "alpha", 1e-6, 1e9, &r->factor);
+        break;
     case SP_ROPE_PROPORTIONAL:
-        return number(s, "factor", 1e-6, 1e9, &r->factor);
-    default:
-        return SP_OK;
+        number(s, "factor", 1e-6, 1e9, &r->factor);
+        break;
+    case SP_ROPE_DEFAULT:
+        break;
     }
 }
 
 /* mrope_section divides the frequencies between time, height and width. The three positions of text
  * are equal, so the division has no effect, interleaved or not. */
-static enum sp_status check_sections(const struct sp_rope *r, const struct rope_source *s)
+static void check_sections(const struct sp_rope *r, const struct rope_source *s)
 {
     const struct sp_json *list = sp_json_get(s->dict, "mrope_section");
     int64_t n, sum = 0;
 
-    if (list == NULL) return SP_OK;
-    for (size_t i = 0; i < sp_json_len(list); i++) {
-        if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH)
-            return SP_INVALID(s->t, "mrope_section[%zu] is not a number of frequencies", i);
-        sum += n;
+    for (size_t i = 0; i < sp_json_len(list); i++, sum += n) {
+        if (sp_json_to_i64(sp_json_at(list, i), &n) && n >= 0 && n <= SP_CAP_WIDTH) continue;
+        SP_INVALID(s->t, "mrope_section[%zu] is not a number of frequencies", i);
+        return;
     }
-    if (sum == r->n_rot / 2 || sp_json_len(list) > 8) return SP_OK;
-    return SP_INVALID(s->t, "mrope_section has %lld frequencies, rotation %u", (long long)sum,
-                      r->n_rot / 2);
+    if (list && sum != r->n_rot / 2 && sp_json_len(list) <= 8)
+        SP_INVALID(s->t, "mrope_section has %lld frequencies, rotation %u", (long long)sum,
+                   r->n_rot / 2);
 }
 
 /* True if no layer rotates; the dict then has no effect. */
@@ -281,55 +274,51 @@ static bool is_unused(const struct rope_source *s)
     return type == NULL || strcmp(type, "rope") != 0;
 }
 
-static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s)
+static void read_rope(struct sp_rope *r, const struct rope_source *s)
 {
     static const char partial_key[] = "partial_rotary_factor";
     const struct sp_family *family = s->t->family;
     double partial;
-    enum sp_status st;
 
     r->factor = r->amplitude = r->score_scale = 1;
     r->theta = s->theta;
-    if ((st = read_type(&r->kind, s))) return st;
-    if ((st = check_keys(s))) return st;
-    if ((st = number(s, "rope_theta", 2, 1e15, &r->theta))) return st;
-    if (r->theta == 0)
-        return SP_INVALID(s->t, "rope_theta is missing, which %s needs", family->name);
+    read_type(&r->kind, s);
+    check_keys(s);
+    number(s, "rope_theta", 2, 1e15, &r->theta);
+    if (r->theta == 0) SP_INVALID(s->t, "rope_theta is missing, which %s needs", family->name);
     if (family->latent && family->latent->partial_of_head) {
         r->n_rot = s->head_dim;
-        return read_scaling(r, s);
+        read_scaling(r, s);
+        return;
     }
     partial =
         family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
     if (family->rotary_dim) {
         double n = partial * s->head_dim;
-        if ((st = sp_text_double(s->t, "rotary_dim", 2, s->head_dim, &n))) return st;
+        sp_text_double(s->t, "rotary_dim", 2, s->head_dim, &n);
         partial = n / s->head_dim;
     }
-    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial)))
-        return st;
-    if ((st = number(s, partial_key, 0, 1, &partial))) return st;
+    if (!family->partial_inside) sp_text_double(s->t, partial_key, 0, 1, &partial);
+    number(s, partial_key, 0, 1, &partial);
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* the pairs span the whole head; only some rotate */
         r->n_rotated = (unsigned)(partial * s->head_dim / 2);
         r->n_rot = s->head_dim;
     } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
-        return SP_REFUSED(s->t, "%s %g is not supported for %s", partial_key, partial,
-                          family->name);
+        SP_REFUSED(s->t, "%s %g is not supported for %s", partial_key, partial, family->name);
     }
     if ((s->head_dim == 0 || s->head_dim % 2 != 0) && is_unused(s)) {
         r->n_rot = s->head_dim / 2 * 2;
-        return SP_OK;
+        return;
     }
     if (r->n_rot % 2 != 0 && r->n_rot == s->head_dim)
-        return SP_INVALID(s->t, "head_dim %u is not even, and all dimensions rotate", s->head_dim);
+        SP_INVALID(s->t, "head_dim %u is not even, and all dimensions rotate", s->head_dim);
     if (r->n_rot == 0 || r->n_rot % 2 != 0) {
-        return SP_INVALID(s->t,
-                          "%s %g of head_dim %u rotates %u dimensions, expected an even number",
-                          partial_key, partial, s->head_dim, r->n_rot);
+        SP_INVALID(s->t, "%s %g of head_dim %u rotates %u dimensions, expected an even number",
+                   partial_key, partial, s->head_dim, r->n_rot);
     }
-    if ((st = check_sections(r, s))) return st;
-    return read_scaling(r, s);
+    check_sections(r, s);
+    read_scaling(r, s);
 }
 
 /* The name of rotation i in rope_parameters that have one dict per layer type. */
@@ -356,8 +345,8 @@ static bool is_nested(const struct sp_config_text *t, const struct sp_json *dict
 
 /* *dict = the rope dict in effect, *other = the other one, which may have rope_theta. An empty
  * rope_scaling has no effect, but empty rope_parameters replace those of the class. */
-static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_json **other,
-                                 const struct sp_config_text *t)
+static void find_dicts(const struct sp_json **dict, const struct sp_json **other,
+                       const struct sp_config_text *t)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     const struct sp_json *found[2];
@@ -365,37 +354,34 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
     for (int i = 0; i < 2; i++) {
         found[i] = sp_text_get(t, keys[i]);
         if (found[i] && sp_json_kind(found[i]) != SP_JSON_OBJECT)
-            return SP_INVALID(t, "%s is not an object", keys[i]);
+            SP_INVALID(t, "%s is not an object", keys[i]);
     }
     *dict = sp_json_len(found[0]) ? found[0] : found[1];
     *other = *dict == found[0] ? found[1] : found[0];
-    return SP_OK;
 }
 
 /* The theta outside of the dict in effect: of the config, of the other dict, or of the class. */
-static enum sp_status read_outer_theta(double *out, const struct sp_config_text *t,
-                                       const struct sp_json *other)
+static void read_outer_theta(double *out, const struct sp_config_text *t,
+                             const struct sp_json *other)
 {
     *out = t->family->theta;
     if (sp_text_get(t, "rope_theta") && sp_json_kind(sp_text_get(t, "rope_theta")) != SP_JSON_ARRAY)
-        return sp_text_double(t, "rope_theta", 2, 1e15, out);
-    return is_nested(t, other) ? SP_OK
-                               : sp_json_get_double(other, "rope_theta", 2, 1e15, out, t->err);
+        sp_text_double(t, "rope_theta", 2, 1e15, out);
+    else if (!is_nested(t, other))
+        sp_member_double(t, other, "rope_theta", 2, 1e15, out);
 }
 
 /* llama_4_scaling_beta: queries are scaled by a factor that grows with their position (Ministral
  * 3). */
-static enum sp_status read_growth(struct sp_config *c, const struct rope_source *s)
+static void read_growth(struct sp_config *c, const struct rope_source *s)
 {
     static const char key[] = "llama_4_scaling_beta";
-    bool stated;
-    enum sp_status st;
 
-    if ((st = number(s, key, 0, 1e3, &c->query_growth.beta))) return st;
-    if (c->query_growth.beta == 0) return SP_OK;
+    number(s, key, 0, 1e3, &c->query_growth.beta);
+    if (c->query_growth.beta == 0) return;
     if (!s->t->family->reads.query_growth)
-        return SP_REFUSED(s->t, "%s is not supported for %s", key, s->t->family->name);
-    return read_original(&c->query_growth.from, &stated, s);
+        SP_REFUSED(s->t, "%s is not supported for %s", key, s->t->family->name);
+    read_original(&c->query_growth.from, s);
 }
 
 /* True if layer types may have different rotary embeddings. */
@@ -408,32 +394,27 @@ static bool differs_by_layer_type(const struct sp_config_text *t)
 /* mscale_all_dim scales the scores over all dims, while `amplitude` scales those over rotated dims
  * only. Source: yarn_apply_mscale in transformers' DeepSeek files, which applies it for every rope
  * type. */
-static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_source *s)
+static void read_score_scale(struct sp_rope *r, const struct rope_source *s)
 {
     double mscale = 0;
-    enum sp_status st;
 
     if (s->t->family->latent == NULL || s->t->family->unrotated || r->kind == SP_ROPE_DEFAULT)
-        return SP_OK;
-    if ((st = number(s, "mscale_all_dim", 0, 1e6, &mscale))) return st;
-    if (mscale == 0) return SP_OK;
+        return;
+    number(s, "mscale_all_dim", 0, 1e6, &mscale);
+    if (mscale == 0) return;
     r->score_scale = yarn_mscale(r->factor, mscale) * yarn_mscale(r->factor, mscale);
-    return SP_OK;
 }
 
-static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
-                                unsigned sliding_head_dim, const struct sp_json *other)
+static void read_both(struct sp_config *c, struct rope_source *s, unsigned sliding_head_dim,
+                      const struct sp_json *other)
 {
     const struct sp_json *dict = s->dict;
     bool nested = is_nested(s->t, dict);
     double local_theta = s->t->family->local_theta;
-    enum sp_status st;
 
-    if (nested && !differs_by_layer_type(s->t)) {
-        return SP_REFUSED(s->t, "rotation by layer type is not supported for %s",
-                          s->t->family->name);
-    }
-    if ((st = read_outer_theta(&s->theta, s->t, other))) return st;
+    if (nested && !differs_by_layer_type(s->t))
+        SP_REFUSED(s->t, "rotation by layer type is not supported for %s", s->t->family->name);
+    read_outer_theta(&s->theta, s->t, other);
     if (nested && s->t->speculators && sp_json_get(dict, "sliding_attention")) {
         s->dict = sp_json_get(dict, "sliding_attention"); /* speculators: of all layers */
         nested = false;
@@ -441,72 +422,65 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
         s->dict = sp_json_get(dict, name_of_dict(s->t, 0));
     }
     c->n_ropes = 1;
-    if ((st = read_rope(&c->ropes[0], s))) return st;
-    if ((st = read_growth(c, s))) return st;
-    if ((st = read_score_scale(&c->ropes[0], s))) return st;
-    if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
+    read_rope(&c->ropes[0], s);
+    read_growth(c, s);
+    read_score_scale(&c->ropes[0], s);
+    if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return;
     /* Sliding layers are not scaled unless a nested dict states it. */
     s->dict = nested ? sp_json_get(dict, name_of_dict(s->t, 1)) : NULL;
     s->head_dim = sliding_head_dim;
     if (s->t->family->local_unscaled && !nested) s->theta = c->ropes[0].theta;
     if (local_theta != 0) {
         s->theta = local_theta;
-        st = sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta);
-        if (st) return st;
+        sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta);
     }
     c->n_ropes = 2;
-    return read_rope(&c->ropes[1], s);
+    read_rope(&c->ropes[1], s);
 }
 
 /* layer_rope_theta: the theta of each layer; 0: the layer does not rotate (Granite SWA). */
-static enum sp_status read_thetas(struct sp_config *c, const struct rope_source *s,
-                                  unsigned n_layers)
+static void read_thetas(struct sp_config *c, const struct rope_source *s, unsigned n_layers)
 {
     const struct sp_json *list = sp_text_get(s->t, SP_THETAS_KEY);
     unsigned n = 0;
-    enum sp_status st;
 
-    if (list == NULL) return SP_OK;
+    if (list == NULL) return;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) < n_layers ||
         (sp_json_len(list) > n_layers && !s->t->family->prediction_layer)) {
-        return SP_INVALID(s->t, "%s has %zu values, expected %u", SP_THETAS_KEY, sp_json_len(list),
-                          n_layers);
+        SP_INVALID(s->t, "%s has %zu values, expected %u", SP_THETAS_KEY, sp_json_len(list),
+                   n_layers);
     }
-    for (unsigned i = 0; i < n_layers; i++) {
-        double theta;
+    for (unsigned i = 0; i < n_layers && !sp_text_failed(s->t); i++) {
+        double theta = -1;
         if (!sp_json_to_double(sp_json_at(list, i), &theta) ||
             (theta != 0 && !(theta >= 2 && theta <= 1e15)))
-            return SP_INVALID(s->t, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
+            SP_INVALID(s->t, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
         if (theta == 0 || (n > 0 && c->ropes[0].theta == theta) ||
             (n > 1 && c->ropes[1].theta == theta))
             continue;
-        if (n == 2)
-            return SP_REFUSED(s->t, "more than two values in %s are not supported", SP_THETAS_KEY);
-        if (n == 1 && (st = read_rope(&c->ropes[1], s))) return st;
+        if (n == 2) {
+            SP_REFUSED(s->t, "more than two values in %s are not supported", SP_THETAS_KEY);
+            return;
+        }
+        if (n == 1) read_rope(&c->ropes[1], s);
         c->ropes[n++].theta = theta;
     }
     if (n == 2) c->n_ropes = 2;
-    return SP_OK;
 }
 
-enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t)
+void sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t)
 {
     struct rope_source s = {
         .t = t, .head_dim = t->sizes->full_head_dim, .max_positions = out->max_positions};
     const char *standard = t->family->rope_default;
     const struct sp_json *other = NULL;
     struct sp_json *made = NULL;
-    enum sp_status st;
 
-    if ((st = find_dicts(&s.dict, &other, t))) goto done;
-    if (s.dict == NULL && standard) {
-        if ((st = sp_json_parse(&made, standard, strlen(standard), SP_JSON_LENIENT, t->err)))
-            goto done;
+    find_dicts(&s.dict, &other, t);
+    if (s.dict == NULL && standard &&
+        !sp_json_parse(&made, standard, strlen(standard), SP_JSON_LENIENT, t->err))
         s.dict = made;
-    }
-    if ((st = read_both(out, &s, t->sizes->head_dim, other))) goto done;
-    if (t->family->reads.layer_thetas) st = read_thetas(out, &s, t->sizes->n_layers);
-done:
+    read_both(out, &s, t->sizes->head_dim, other);
+    if (t->family->reads.layer_thetas) read_thetas(out, &s, t->sizes->n_layers);
     sp_json_free(made);
-    return st;
 }

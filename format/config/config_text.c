@@ -48,65 +48,84 @@ enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
                                   unsigned max, unsigned *out, struct sp_err *err)
 {
     int64_t v = *out;
-    enum sp_status st;
+    enum sp_status st = sp_json_get_i64(object, key, min, max, &v, err);
 
-    if (sp_json_get(object, key) == NULL) return SP_OK;
-    if ((st = sp_json_get_i64(object, key, min, max, &v, err))) return st;
-    *out = (unsigned)v;
-    return SP_OK;
+    if (!st) *out = (unsigned)v;
+    return st;
 }
 
-enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min,
-                                unsigned max, unsigned *out)
+void sp_member_unsigned(const struct sp_config_text *t, const struct sp_json *object,
+                        const char *key, unsigned min, unsigned max, unsigned *out)
+{
+    (void)!sp_object_unsigned(object, key, min, max, out, t->err);
+}
+
+void sp_member_double(const struct sp_config_text *t, const struct sp_json *object, const char *key,
+                      double min, double max, double *out)
+{
+    (void)!sp_json_get_double(object, key, min, max, out, t->err);
+}
+
+void sp_member_bool(const struct sp_config_text *t, const struct sp_json *object, const char *key,
+                    bool *out)
+{
+    (void)!sp_json_get_bool(object, key, out, t->err);
+}
+
+void sp_member_string(const struct sp_config_text *t, const struct sp_json *object, const char *key,
+                      const char **out)
+{
+    (void)!sp_json_get_string(object, key, out, t->err);
+}
+
+void sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min, unsigned max,
+                      unsigned *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_object_unsigned(holder, key, min, max, out, t->err);
+    sp_member_unsigned(t, holder, key, min, max, out);
 }
 
-enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min,
-                           int64_t max, int64_t *out)
+void sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min, int64_t max,
+                 int64_t *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_i64(holder, key, min, max, out, t->err);
+    (void)!sp_json_get_i64(holder, key, min, max, out, t->err);
 }
 
-enum sp_status sp_text_double(const struct sp_config_text *t, const char *key, double min,
-                              double max, double *out)
+void sp_text_double(const struct sp_config_text *t, const char *key, double min, double max,
+                    double *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_double(holder, key, min, max, out, t->err);
+    sp_member_double(t, holder, key, min, max, out);
 }
 
-enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key, bool *out)
+void sp_text_bool(const struct sp_config_text *t, const char *key, bool *out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    return sp_json_get_bool(holder, key, out, t->err);
+    sp_member_bool(t, holder, key, out);
 }
 
-enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, bool *out)
+void sp_text_flag(const struct sp_config_text *t, const char *key, bool *out)
+{
+    if (sp_text_has(t, key) && sp_text_get(t, key) == NULL) *out = false;
+    sp_text_bool(t, key, out);
+}
+
+void sp_text_string(const struct sp_config_text *t, const char *key, const char **out)
 {
     const struct sp_json *holder = find(t, &key);
 
-    if (sp_json_has(holder, key) && sp_json_get(holder, key) == NULL) *out = false;
-    return sp_json_get_bool(holder, key, out, t->err);
+    sp_member_string(t, holder, key, out);
 }
 
-enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, const char **out)
-{
-    const struct sp_json *holder = find(t, &key);
-
-    return sp_json_get_string(holder, key, out, t->err);
-}
-
-enum sp_status sp_text_need(const struct sp_config_text *t, const char *key)
+void sp_text_need(const struct sp_config_text *t, const char *key)
 {
     bool on = true;
-    enum sp_status st = sp_text_bool(t, key, &on);
 
-    if (st || on) return st;
-    return SP_REFUSED(t, "%s false is not supported for %s", key, t->family->name);
+    sp_text_bool(t, key, &on);
+    if (!on) SP_REFUSED(t, "%s false is not supported for %s", key, t->family->name);
 }

@@ -3,6 +3,7 @@
 #ifndef SP_FORMAT_CONFIG_CONFIG_TEXT_H
 #define SP_FORMAT_CONFIG_CONFIG_TEXT_H
 
+#include "format/base/warnings.h"
 #include "format/config/config.h"
 #include "format/json/json.h"
 
@@ -20,7 +21,8 @@ enum {
     SP_CAP_POSITIONS = 1 << 30,
 };
 
-/* One config.json being read. All pointers are borrowed. */
+/* One config.json being read. All pointers are borrowed. A reader that fails records it in `err`,
+ * where the first failure stays, and reading goes on: what is read after a failure is not used. */
 struct sp_config_text {
     const struct sp_json *root;
     const struct sp_json *text;   /* text_config or its counterpart in a draft; NULL: none */
@@ -33,12 +35,20 @@ struct sp_config_text {
     const char *what; /* beginning of messages about drafts: "dflash ", ...; else "" */
     char **warnings;
     const struct sp_sizes *sizes; /* set once they have been read */
-    struct sp_err *err;
+    struct sp_err *err;           /* not NULL */
 };
 
+static inline bool sp_text_failed(const struct sp_config_text *t)
+{
+    return t->err->status != SP_OK;
+}
+
 /* Fail with a message about the config: SP_E_INPUT, or SP_E_UNSUPPORTED. */
-#define SP_INVALID(t, ...) sp_fail((t)->err, SP_E_INPUT, __VA_ARGS__)
-#define SP_REFUSED(t, ...) sp_fail((t)->err, SP_E_UNSUPPORTED, __VA_ARGS__)
+#define SP_INVALID(t, ...) ((void)sp_fail((t)->err, SP_E_INPUT, __VA_ARGS__))
+#define SP_REFUSED(t, ...) ((void)sp_fail((t)->err, SP_E_UNSUPPORTED, __VA_ARGS__))
+/* Adds a warning about a config that has not failed. */
+#define SP_NOTED(t, ...)                                                                           \
+    ((void)(sp_text_failed(t) || sp_warn((t)->warnings, (t)->err, __VA_ARGS__)))
 
 /* A key is looked for in text_config, then at the root, then there under the family's other
  * spellings (sp_family.key_names). */
@@ -48,20 +58,30 @@ bool sp_text_has(const struct sp_config_text *t, const char *key);
 /* The value of `key`; NULL if it is missing or null. */
 const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key);
 
-/* These readers leave *out unchanged if the key is missing or null, or NULL: there is none. */
-SP_MUST_CHECK enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key,
-                                              unsigned min, unsigned max, unsigned *out);
-SP_MUST_CHECK enum sp_status sp_text_i64(const struct sp_config_text *t, const char *key,
-                                         int64_t min, int64_t max, int64_t *out);
-SP_MUST_CHECK enum sp_status sp_text_double(const struct sp_config_text *t, const char *key,
-                                            double min, double max, double *out);
-SP_MUST_CHECK enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key,
-                                          bool *out);
+/* These readers leave *out unchanged if the key is missing or null, or NULL: there is none, and if
+ * its value is wrong, which is a failure. */
+void sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min, unsigned max,
+                      unsigned *out);
+void sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min, int64_t max,
+                 int64_t *out);
+void sp_text_double(const struct sp_config_text *t, const char *key, double min, double max,
+                    double *out);
+void sp_text_bool(const struct sp_config_text *t, const char *key, bool *out);
 /* Like sp_text_bool, but null is false. */
-SP_MUST_CHECK enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key,
-                                          bool *out);
-SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
-                                            const char **out);
+void sp_text_flag(const struct sp_config_text *t, const char *key, bool *out);
+void sp_text_string(const struct sp_config_text *t, const char *key, const char **out);
+/* Fails if the key is false. */
+void sp_text_need(const struct sp_config_text *t, const char *key);
+
+/* The same for a member of one object of the config. */
+void sp_member_unsigned(const struct sp_config_text *t, const struct sp_json *object,
+                        const char *key, unsigned min, unsigned max, unsigned *out);
+void sp_member_double(const struct sp_config_text *t, const struct sp_json *object, const char *key,
+                      double min, double max, double *out);
+void sp_member_bool(const struct sp_config_text *t, const struct sp_json *object, const char *key,
+                    bool *out);
+void sp_member_string(const struct sp_config_text *t, const struct sp_json *object, const char *key,
+                      const char **out);
 
 /* Item i of a list as a text; "" if it is none. */
 static inline const char *sp_text_at(const struct sp_json *list, size_t i)
@@ -70,9 +90,6 @@ static inline const char *sp_text_at(const struct sp_json *list, size_t i)
 
     return text ? text : "";
 }
-
-/* Returns SP_E_UNSUPPORTED if the key is false. */
-SP_MUST_CHECK enum sp_status sp_text_need(const struct sp_config_text *t, const char *key);
 
 /* Reads a member of one object as unsigned; *out is unchanged if it is missing or null. */
 SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,

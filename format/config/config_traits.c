@@ -5,73 +5,73 @@
 #include <math.h>
 #include <string.h>
 
-static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_config_text *t)
+static void read_layer_count(struct sp_sizes *s, const struct sp_config_text *t)
 {
-    if (t->family->sublayers) return sp_config_count_sublayers(&s->n_layers, t);
-    if (t->family->halves) {
-        unsigned n = s->n_layers / 2;
-        enum sp_status st = sp_text_unsigned(t, "num_layers", 1, SP_CAP_LAYERS / 2, &n);
+    unsigned n = s->n_layers / 2;
+
+    if (t->family->sublayers) {
+        sp_config_count_sublayers(&s->n_layers, t);
+    } else if (t->family->halves) {
+        sp_text_unsigned(t, "num_layers", 1, SP_CAP_LAYERS / 2, &n);
         s->n_layers = 2 * n;
-        return st;
+    } else {
+        sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers);
     }
-    return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers);
 }
 
-static enum sp_status read_ffn(struct sp_sizes *s, const struct sp_config_text *t)
+static void read_ffn(struct sp_sizes *s, const struct sp_config_text *t)
 {
     if (t->family->ffn_factor) s->n_ffn = t->family->ffn_factor * s->n_hidden;
-    return sp_text_unsigned(t, t->family->ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn);
+    sp_text_unsigned(t, t->family->ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn);
 }
 
-enum sp_status sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_text *t)
+void sp_config_read_sizes(struct sp_sizes *s, const struct sp_config_text *t)
 {
     static const char kv[] = "num_key_value_heads";
     const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim";
     bool ropeless = t->family->latent && t->family->latent->ropeless;
-    enum sp_status st;
 
     *s = t->family->sizes;
-    if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab)) ||
-        (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden)) ||
-        (st = read_ffn(s, t)) || (st = read_layer_count(s, t)) ||
-        (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads)) ||
-        (st = sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads)) ||
-        (st = sp_text_unsigned(t, dim_key, ropeless ? 0 : 2, ropeless ? 0 : SP_CAP_WIDTH,
-                               &s->head_dim)) ||
-        (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS,
-                               &s->max_positions)))
-        return st;
+    sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab);
+    sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden);
+    read_ffn(s, t);
+    read_layer_count(s, t);
+    sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads);
+    sp_text_unsigned(t, kv, 1, SP_CAP_HEADS, &s->n_kv_heads);
+    sp_text_unsigned(t, dim_key, ropeless ? 0 : 2, ropeless ? 0 : SP_CAP_WIDTH, &s->head_dim);
+    sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions);
     if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs ignores the key */
     /* A missing key means the class default, null means one K/V head per query head. */
     if (s->n_kv_heads == 0 || (sp_text_has(t, kv) && sp_text_get(t, kv) == NULL))
         s->n_kv_heads = s->n_heads;
     if (s->n_heads % s->n_kv_heads != 0) {
-        return SP_INVALID(t, "num_attention_heads %u is not a multiple of num_key_value_heads %u",
-                          s->n_heads, s->n_kv_heads);
+        SP_INVALID(t, "num_attention_heads %u is not a multiple of num_key_value_heads %u",
+                   s->n_heads, s->n_kv_heads);
     }
     if (s->head_dim == 0 && !ropeless) {
         if (s->n_hidden % s->n_heads != 0) {
-            return SP_INVALID(t,
-                              "hidden_size %u is not a multiple of num_attention_heads %u, and "
-                              "head_dim is not given",
-                              s->n_hidden, s->n_heads);
+            SP_INVALID(t,
+                       "hidden_size %u is not a multiple of num_attention_heads %u, and "
+                       "head_dim is not given",
+                       s->n_hidden, s->n_heads);
         }
         s->head_dim = s->n_hidden / s->n_heads;
         if (s->head_dim < 2) {
-            return SP_INVALID(t,
-                              "hidden_size %u and num_attention_heads %u make heads of one "
-                              "dimension, expected at least 2",
-                              s->n_hidden, s->n_heads);
+            SP_INVALID(t,
+                       "hidden_size %u and num_attention_heads %u make heads of one "
+                       "dimension, expected at least 2",
+                       s->n_hidden, s->n_heads);
         }
     }
     if (t->family->latent && s->head_dim % 2 != 0)
-        return SP_INVALID(t, "%s %u is not even", dim_key, s->head_dim);
-    if (t->family->read_full_heads) return t->family->read_full_heads(s, t);
-    s->full_head_dim = s->head_dim;
-    return SP_OK;
+        SP_INVALID(t, "%s %u is not even", dim_key, s->head_dim);
+    if (t->family->read_full_heads)
+        t->family->read_full_heads(s, t);
+    else
+        s->full_head_dim = s->head_dim;
 }
 
-static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t)
+static void read_activation(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct {
         const char *name;
@@ -89,27 +89,26 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
     };
     const char *key = t->family->activation_key, *name = t->family->activation;
     bool learned = strcmp(name, "xielu") == 0;
-    enum sp_status st;
 
-    if (key[0] != '\0' && (st = sp_text_string(t, key, &name))) return st;
+    if (key[0] != '\0') sp_text_string(t, key, &name);
     if (t->family->gelu_is_tanh && strcmp(name, "gelu") == 0) name = "gelu_pytorch_tanh";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i].name, name) != 0) continue;
         c->activation = names[i].activation;
         if (c->activation == SP_XIELU && !learned) break;
-        if (!t->family->clamped_swiglu) return SP_OK;
+        if (!t->family->clamped_swiglu) return;
         if (c->activation != SP_SILU) break;
         c->activation = SP_SWIGLU_CLAMPED;
-        return SP_OK;
+        return;
     }
-    return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
+    SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
 }
 
 /* Reads soft caps and scales. null disables a cap; only a missing key means the default. The
  * multipliers are those of Granite, whose logits_scaling divides the logits, and of muP, whose
  * logits_scaling multiplies them. Source: the granite and hyperclovax modeling files in
  * transformers 5.23. */
-static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t)
+static void read_scales(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
     const bool multipliers = f->reads.multipliers;
@@ -136,14 +135,11 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
     c->attention_out_scale = c->mamba_out_scale = c->ffn_in_scale = c->ffn_out_scale = 1;
     c->logit_scale = f->reads.logit_scale ? f->logit_scale : 1;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        enum sp_status st;
         if (!numbers[i].is_read) continue;
-        st = sp_text_double(t, numbers[i].key, numbers[i].least, 1e6, numbers[i].out);
-        if (st) return st;
+        sp_text_double(t, numbers[i].key, numbers[i].least, 1e6, numbers[i].out);
     }
     if (c->attention_scale == 0) c->attention_scale = multipliers && !f->mup ? 1 : 1 / sqrt(scalar);
     if (multipliers) c->logit_scale = f->mup ? scaling : 1 / scaling;
-    return SP_OK;
 }
 
 static double round_to_bits(double x, int n_bits)
@@ -157,60 +153,55 @@ static double round_to_bits(double x, int n_bits)
 /* Gemma multiplies embeddings by sqrt(n_hidden), rounded to the type that the model is loaded in.
  * That is the type that the config states, so the factor does not depend on the type in which the
  * embedding is packed. */
-static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_config_text *t)
+static void read_embedding_scale(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *type = "float32";
     const char *dot;
     bool rooted = false;
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, t->family->root_key, &rooted))) return st;
+    sp_text_bool(t, t->family->root_key, &rooted);
     if (rooted) c->embedding_scale = sqrt(c->n_hidden);
-    if (!t->family->scaled_embedding) return SP_OK;
+    if (!t->family->scaled_embedding) return;
     c->embedding_scale = (double)(float)sqrt(c->n_hidden);
-    if (sp_json_has(t->root, "quantization")) return SP_OK; /* mlx: the table dequantizes to f32 */
-    st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type);
-    if (st) return st;
+    if (sp_json_has(t->root, "quantization")) return; /* mlx: the table dequantizes to f32 */
+    sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type);
     if ((dot = strrchr(type, '.')) != NULL) type = dot + 1; /* torch.bfloat16 */
     if (strcmp(type, "bfloat16") == 0)
         c->embedding_scale = round_to_bits(c->embedding_scale, 8);
     else if (strcmp(type, "float16") == 0)
         c->embedding_scale = round_to_bits(c->embedding_scale, 11);
-    return SP_OK;
 }
 
-static enum sp_status bias_of(bool *out, enum sp_bias_rule rule, bool stated, const char *key,
-                              const struct sp_config_text *t)
+static void bias_of(bool *out, enum sp_bias_rule rule, bool stated, const char *key,
+                    const struct sp_config_text *t)
 {
     *out = rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
-    if (rule != SP_BIAS_REFUSED || !stated) return SP_OK;
-    return SP_REFUSED(t, "%s true is not supported for %s", key, t->family->name);
+    if (rule == SP_BIAS_REFUSED && stated)
+        SP_REFUSED(t, "%s true is not supported for %s", key, t->family->name);
 }
 
-static enum sp_status read_biases(struct sp_config *c, const struct sp_config_text *t)
+static void read_biases(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
     const char *attention_key = f->bias_key ? f->bias_key : "attention_bias";
     const char *mlp_key = f->bias_key ? f->bias_key : "mlp_bias";
     bool qkv = f->attention_bias, o, mlp = f->mlp_biased || (f->bias_key && f->attention_bias);
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv)) ||
-        (st = sp_text_bool(t, f->other_bias_keys[1], &mlp)) ||
-        (st = sp_text_bool(t, attention_key, &qkv)))
-        return st;
+    sp_text_bool(t, f->other_bias_keys[0], &qkv);
+    sp_text_bool(t, f->other_bias_keys[1], &mlp);
+    sp_text_bool(t, attention_key, &qkv);
     o = f->o_bias_key ? false : qkv;
-    if ((st = sp_text_bool(t, f->o_bias_key, &o)) || (st = sp_text_bool(t, mlp_key, &mlp)) ||
-        (st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, t)) ||
-        (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, t)))
-        return st;
+    sp_text_bool(t, f->o_bias_key, &o);
+    sp_text_bool(t, mlp_key, &mlp);
+    bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, t);
+    bias_of(&c->o_bias, f->o_bias, o, attention_key, t);
     c->gate_bias = f->gate_in_query && c->qkv_bias;
-    return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, t);
+    bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, t);
 }
 
 /* tie_word_embeddings of the root overrules that of text_config, except in wrappers whose class
  * default would hide the value of the text model. */
-static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t)
+static void read_tied(struct sp_config *c, const struct sp_config_text *t)
 {
     bool text_first = t->wrapper && t->wrapper->text_tie_first;
     const struct sp_json *first = text_first ? t->text : t->root;
@@ -221,34 +212,29 @@ static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text
 
     c->tied = t->family->tied;
     c->tied_stated = sp_json_get(holder, key) != NULL;
-    return sp_json_get_bool(holder, key, &c->tied, t->err);
+    sp_member_bool(t, holder, key, &c->tied);
 }
 
-static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_text *t)
+static void read_qk_norm(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *key = t->family->qk_norm_key;
     bool normed = key == NULL || t->family->qk_normed;
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, key, &normed))) return st;
+    sp_text_bool(t, key, &normed);
     c->qk_norm = normed ? t->family->qk_norm : SP_QK_PLAIN;
-    return SP_OK;
 }
 
-static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_text *t)
+static void read_parallel(struct sp_config *c, const struct sp_config_text *t)
 {
     bool usual = t->family->norms != SP_NORM_PRE, parallel = usual;
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, t->family->parallel_key, &parallel))) return st;
+    sp_text_bool(t, t->family->parallel_key, &parallel);
     if (parallel != usual) c->norms = parallel ? SP_NORM_PARALLEL : SP_NORM_PRE;
-    return SP_OK;
 }
 
-enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config_text *t)
+void sp_config_read_traits(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_family *f = t->family;
-    enum sp_status st;
 
     c->n_vocab = c->n_inputs = t->sizes->n_vocab;
     c->n_hidden = t->sizes->n_hidden;
@@ -265,29 +251,30 @@ enum sp_status sp_config_read_traits(struct sp_config *c, const struct sp_config
     c->head_bias = f->head_bias;
     c->attention_sinks = f->sinks;
     c->shared_gate = f->shared_gate;
-    if ((st = sp_text_double(t, f->norm_eps_key, 1e-30, 1, &c->norm_eps)) ||
-        (st = read_biases(c, t)) || (st = read_qk_norm(c, t)) || (st = read_activation(c, t)) ||
-        (st = read_scales(c, t)) || (st = read_embedding_scale(c, t)) || (st = read_tied(c, t)) ||
-        (st = read_parallel(c, t)))
-        return st;
+    sp_text_double(t, f->norm_eps_key, 1e-30, 1, &c->norm_eps);
+    read_biases(c, t);
+    read_qk_norm(c, t);
+    read_activation(c, t);
+    read_scales(c, t);
+    read_embedding_scale(c, t);
+    read_tied(c, t);
+    read_parallel(c, t);
     c->post_norm_eps = c->norm_eps;
-    return SP_OK;
 }
 
 /* is_causal false makes any model of plain attention bidirectional, and its windows count on both
  * sides. Source: create_causal_mask and its kin in transformers 5.23. */
-enum sp_status sp_config_read_causal(struct sp_config *c, const struct sp_config_text *t)
+void sp_config_read_causal(struct sp_config *c, const struct sp_config_text *t)
 {
     bool causal = true;
-    enum sp_status st = sp_text_bool(t, "is_causal", &causal);
 
-    if (st || causal || c->bidirectional) return st;
+    sp_text_bool(t, "is_causal", &causal);
+    if (causal || c->bidirectional) return;
     if (sp_config_is_recurrent(c) || c->latent.kv_rank)
-        return SP_REFUSED(t, "is_causal false is not supported for %s", t->family->name);
+        SP_REFUSED(t, "is_causal false is not supported for %s", t->family->name);
     c->bidirectional = true;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].causal = false;
         if (c->layers[i].window) c->layers[i].window++;
     }
-    return SP_OK;
 }

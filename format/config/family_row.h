@@ -132,12 +132,11 @@ struct sp_wrapper {
     bool text_tie_first;   /* tie_word_embeddings of text_config overrules the root's */
 };
 
-/* Reads keys into *out, whose other members may be filled already. */
-typedef enum sp_status sp_read_fn(struct sp_config *out, const struct sp_config_text *t);
+/* Reads keys into *out, whose other members may be filled already; failures go to t->err. */
+typedef void sp_read_fn(struct sp_config *out, const struct sp_config_text *t);
 
 /* Reads sizes->full_head_dim, after all other sizes. */
-typedef enum sp_status sp_read_full_heads_fn(struct sp_sizes *sizes,
-                                             const struct sp_config_text *t);
+typedef void sp_read_full_heads_fn(struct sp_sizes *sizes, const struct sp_config_text *t);
 
 /* Writes the beginning of the name that a tensor of a layer has in a checkpoint, "layers.3.", and
  * returns the number that '#' in an alias stands for. `other`: as other checkpoints have it. */

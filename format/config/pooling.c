@@ -105,168 +105,153 @@ enum sp_status sp_pooling_print(struct sp_text *text, const struct sp_pooling_co
 
 /* ---- reading ---- */
 
-static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_json *root,
-                                struct sp_err *err)
+static void read_mode(struct sp_pooling_config *p, const struct sp_config_text *t)
 {
     const char *name = "";
-    enum sp_status st = sp_json_get_string(root, "pooling", &name, err);
     int last;
 
+    sp_text_string(t, "pooling", &name);
     p->classifies = strcmp(name, score_name) == 0;
-    if (!st && p->classifies) st = sp_json_get_string(root, "states", &name, err);
+    if (p->classifies) sp_text_string(t, "states", &name);
     last = p->classifies ? SP_POOL_CLS : SP_POOL_RANK;
-    for (int i = SP_POOL_LAST; !st && i <= last; i++)
+    for (int i = SP_POOL_LAST; i <= last; i++)
         if (strcmp(names[i], name) == 0) p->mode = (enum sp_pooling_mode)i;
-    if (!st && p->mode == SP_POOL_NONE) {
-        st = sp_fail(err, SP_E_INPUT, "%s \"%.40s\": expected last, mean%s",
-                     p->classifies ? "states" : "pooling", name,
-                     p->classifies ? " or cls" : ", cls, rank or score");
+    if (p->mode == SP_POOL_NONE) {
+        SP_INVALID(t, "%s \"%.40s\": expected last, mean%s", p->classifies ? "states" : "pooling",
+                   name, p->classifies ? " or cls" : ", cls, rank or score");
     }
-    return st;
 }
 
-static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_json *root,
-                                struct sp_err *err)
+static void read_pair(struct sp_pair_config *pair, const struct sp_config_text *t)
 {
-    const struct sp_json *lists = sp_json_get(root, "pair");
+    const struct sp_json *lists = sp_text_get(t, "pair");
 
     for (size_t i = 0; i < 3; i++) {
         const struct sp_json *list = sp_json_at(lists, i);
         if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(lists) != 3 ||
             sp_json_len(list) > SP_MAX_PAIR_IDS) {
-            return sp_fail(err, SP_E_INPUT, "pair is not three lists of at most %d token IDs",
-                           SP_MAX_PAIR_IDS);
+            SP_INVALID(t, "pair is not three lists of at most %d token IDs", SP_MAX_PAIR_IDS);
+            return;
         }
         for (size_t k = 0; k < sp_json_len(list); k++) {
-            uint64_t id;
+            uint64_t id = 0;
             if (!sp_json_to_u64(sp_json_at(list, k), &id) || id >= SP_CAP_VOCAB)
-                return sp_fail(err, SP_E_INPUT, "pair[%zu][%zu] is not a token ID", i, k);
+                SP_INVALID(t, "pair[%zu][%zu] is not a token ID", i, k);
             pair->ids[i][pair->n_ids[i]++] = (uint32_t)id;
         }
     }
-    return sp_json_get_bool(root, "second_type", &pair->second_type, err);
+    sp_text_bool(t, "second_type", &pair->second_type);
 }
 
-/* *is_other = the activation is `other`, and not the identity. */
-static enum sp_status read_activation(bool *is_other, const struct sp_json *v, const char *other,
-                                      struct sp_err *err)
+/* True if the activation is `other`, and not the identity. */
+static bool read_activation(const struct sp_json *v, const char *other,
+                            const struct sp_config_text *t)
 {
     const char *activation = "";
-    enum sp_status st = sp_json_get_string(v, "activation", &activation, err);
 
-    *is_other = strcmp(activation, other) == 0;
-    if (st || *is_other || strcmp(activation, "identity") == 0) return st;
-    return sp_fail(err, SP_E_INPUT, "activation \"%.40s\": expected identity or %s", activation,
-                   other);
+    sp_member_string(t, v, "activation", &activation);
+    if (strcmp(activation, other) == 0) return true;
+    if (strcmp(activation, "identity") != 0)
+        SP_INVALID(t, "activation \"%.40s\": expected identity or %s", activation, other);
+    return false;
 }
 
-static enum sp_status read_score(struct sp_pooling_config *p, const struct sp_json *root,
-                                 struct sp_err *err)
+static void read_score(struct sp_pooling_config *p, const struct sp_config_text *t)
 {
     int64_t yes = -1, no = -1;
-    enum sp_status st;
 
-    if (p->classifies) {
-        st = read_activation(&p->score.sigmoid, root, "sigmoid", err);
-        return st ? st : read_pair(&p->pair, root, err);
+    if (!p->classifies && p->mode != SP_POOL_RANK) return;
+    if (!p->classifies) {
+        sp_text_i64(t, "true_token", 0, UINT32_MAX, &yes);
+        sp_text_i64(t, "false_token", 0, UINT32_MAX, &no);
     }
-    if (p->mode != SP_POOL_RANK) return SP_OK;
-    if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err))) return st;
-    if ((st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err))) return st;
-    if ((st = read_activation(&p->score.sigmoid, root, "sigmoid", err))) return st;
-    if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token is missing");
+    p->score.sigmoid = read_activation(t->root, "sigmoid", t);
+    if (p->classifies) {
+        read_pair(&p->pair, t);
+        return;
+    }
+    if (yes < 0) SP_INVALID(t, "true_token is missing");
     p->score.true_token = (uint32_t)yes;
     p->score.two_tokens = no >= 0;
     p->score.false_token = no >= 0 ? (uint32_t)no : 0;
-    return SP_OK;
 }
 
-/* tanh, or of a classifier gelu. */
-static enum sp_status read_layer_activation(struct sp_dense_config *d, const struct sp_json *v,
-                                            bool classifies, struct sp_err *err)
+/* The activation is tanh, or of a classifier gelu. */
+static void read_one_dense(struct sp_dense_config *d, const struct sp_json *v, unsigned n_in,
+                           bool classifies, const struct sp_config_text *t)
 {
     const char *activation = sp_json_get_text(v, "activation");
 
+    sp_member_unsigned(t, v, "in", 1, SP_CAP_WIDTH, &d->n_in);
+    sp_member_unsigned(t, v, "out", 1, SP_CAP_WIDTH, &d->n_out);
+    sp_member_bool(t, v, "bias", &d->bias);
     d->gelu = classifies && activation && strcmp(activation, "gelu") == 0;
-    return d->gelu ? SP_OK : read_activation(&d->tanh, v, "tanh", err);
+    if (!d->gelu) d->tanh = read_activation(v, "tanh", t);
+    if (classifies) sp_member_bool(t, v, "norm", &d->norm);
+    if (d->n_in != n_in || d->n_out == 0)
+        SP_INVALID(t, "%u inputs and %u outputs, but the input has %u numbers", d->n_in, d->n_out,
+                   n_in);
 }
 
-static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_json *v,
-                                     unsigned n_in, bool classifies, struct sp_err *err)
+static void read_dense(struct sp_pooling_config *p, unsigned n_hidden,
+                       const struct sp_config_text *t)
 {
-    enum sp_status st;
-
-    if ((st = sp_object_unsigned(v, "in", 1, SP_CAP_WIDTH, &d->n_in, err))) return st;
-    if ((st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err))) return st;
-    if ((st = sp_json_get_bool(v, "bias", &d->bias, err))) return st;
-    if ((st = read_layer_activation(d, v, classifies, err))) return st;
-    if (classifies && (st = sp_json_get_bool(v, "norm", &d->norm, err))) return st;
-    if (d->n_in == n_in && d->n_out) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but the input has %u numbers",
-                   d->n_in, d->n_out, n_in);
-}
-
-static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_json *root,
-                                 unsigned n_hidden, struct sp_err *err)
-{
-    const struct sp_json *list = sp_json_get(root, "dense");
+    const struct sp_json *list = sp_text_get(t, "dense");
     size_t n = sp_json_len(list);
-    enum sp_status st = SP_OK;
 
-    if (list == NULL && !p->classifies) return SP_OK;
-    if (p->mode == SP_POOL_RANK) return sp_fail(err, SP_E_INPUT, "a score has no dense layers");
+    if (list == NULL && !p->classifies) return;
+    if (p->mode == SP_POOL_RANK) SP_INVALID(t, "a score has no dense layers");
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || n > SP_MAX_DENSE)
-        return sp_fail(err, SP_E_INPUT, "dense is not a list of 1 to %d layers", SP_MAX_DENSE);
-    for (size_t i = 0; i < n && !st; i++, p->n_dense++) {
-        st = read_one_dense(&p->dense[i], sp_json_at(list, i), sp_pooling_width(p, n_hidden),
-                            p->classifies, err);
-        if (st) sp_context(err, "dense[%zu]", i);
+        SP_INVALID(t, "dense is not a list of 1 to %d layers", SP_MAX_DENSE);
+    for (size_t i = 0; i < n && !sp_text_failed(t); i++, p->n_dense++) {
+        read_one_dense(&p->dense[i], sp_json_at(list, i), sp_pooling_width(p, n_hidden),
+                       p->classifies, t);
+        sp_context(t->err, "dense[%zu]", i);
     }
-    if (!st && p->classifies && sp_pooling_width(p, n_hidden) != 1)
-        return sp_fail(err, SP_E_INPUT, "the last dense layer of a score has more than one output");
-    return st;
+    if (p->classifies && sp_pooling_width(p, n_hidden) != 1)
+        SP_INVALID(t, "the last dense layer of a score has more than one output");
 }
 
 /* The prompts are an object of texts, and the default prompt is one of them. */
-static enum sp_status check_prompts(const struct sp_json *root, struct sp_err *err)
+static void check_prompts(const struct sp_config_text *t)
 {
-    const struct sp_json *prompts = sp_json_get(root, "prompts");
+    const struct sp_json *prompts = sp_text_get(t, "prompts");
     const char *name = NULL;
-    enum sp_status st;
 
     if (prompts && sp_json_kind(prompts) != SP_JSON_OBJECT)
-        return sp_fail(err, SP_E_INPUT, "prompts is not an object");
-    for (struct sp_json_iter it = {0}; sp_json_next(prompts, &it);) {
-        if (sp_json_to_string(it.value, NULL)) continue;
-        return sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a string", it.key);
-    }
-    if ((st = sp_json_get_string(root, "default_prompt", &name, err))) return st;
-    if (name == NULL || sp_json_get(prompts, name)) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "default_prompt \"%.40s\" is not one of the prompts", name);
+        SP_INVALID(t, "prompts is not an object");
+    for (struct sp_json_iter it = {0}; sp_json_next(prompts, &it);)
+        if (!sp_json_to_string(it.value, NULL))
+            SP_INVALID(t, "prompt \"%.40s\" is not a string", it.key);
+    sp_text_string(t, "default_prompt", &name);
+    if (name && !sp_json_get(prompts, name))
+        SP_INVALID(t, "default_prompt \"%.40s\" is not one of the prompts", name);
 }
 
 enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **root,
                                const struct sp_text *text, unsigned n_hidden, struct sp_err *err)
 {
     struct sp_pooling_config p = {0};
+    struct sp_err failure = {0};
+    struct sp_config_text t = {.err = &failure};
     struct sp_json *own = NULL;
-    enum sp_status st;
 
-    if ((st = sp_json_parse_within(&own, text->at, text->size, SP_JSON_STRICT, SP_JSON_SETTINGS,
-                                   err)) ||
-        (st = read_mode(&p, own, err)) ||
-        (st = sp_json_get_bool(own, "normalize", &p.normalize, err)) ||
-        (st = sp_object_unsigned(own, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens, err)) ||
-        (st = read_score(&p, own, err)) || (st = read_dense(&p, own, n_hidden, err)) ||
-        (st = check_prompts(own, err)))
-        goto done;
-    *out = p;
-    if (root) {
+    if (!sp_json_parse_within(&own, text->at, text->size, SP_JSON_STRICT, SP_JSON_SETTINGS,
+                              &failure)) {
+        t.root = own;
+        read_mode(&p, &t);
+        sp_text_bool(&t, "normalize", &p.normalize);
+        sp_text_unsigned(&t, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens);
+        read_score(&p, &t);
+        read_dense(&p, n_hidden, &t);
+        check_prompts(&t);
+    }
+    if (!failure.status) *out = p;
+    if (!failure.status && root) {
         *root = own;
         own = NULL;
     }
-done:
-    if (st) sp_context(err, "pooling");
     sp_json_free(own);
-    return st;
+    sp_context(&failure, "pooling");
+    return failure.status ? sp_fail_as(err, &failure) : SP_OK;
 }

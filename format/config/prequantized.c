@@ -6,6 +6,7 @@
 #include "format/config/prequantized.h"
 
 #include "format/base/affix.h"
+#include "format/config/config_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,29 +17,32 @@ static const int64_t MAX_TILE = 1 << 24;
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
+/* An object inside of the one that is read. */
+static struct sp_config_text inside(const struct sp_config_text *q, const struct sp_json *object)
+{
+    return (struct sp_config_text){.root = object, .err = q->err};
+}
+
 /* Adds a tile unless it is listed. */
-static enum sp_status add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
-                               struct sp_err *err)
+static void add_tile(struct sp_prequantized *out, uint64_t rows, uint64_t cols,
+                     const struct sp_config_text *q)
 {
     for (size_t i = 0; i < out->n_tiles; i++)
-        if (out->tiles[i].rows == rows && out->tiles[i].cols == cols) return SP_OK;
-    if (out->n_tiles == SP_MAX_TILES) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "more than %d sizes of blocks and groups",
-                       SP_MAX_TILES);
-    }
-    out->tiles[out->n_tiles++] = (struct sp_tile){rows, cols};
-    return SP_OK;
+        if (out->tiles[i].rows == rows && out->tiles[i].cols == cols) return;
+    if (out->n_tiles == SP_MAX_TILES)
+        SP_REFUSED(q, "more than %d sizes of blocks and groups", SP_MAX_TILES);
+    else
+        out->tiles[out->n_tiles++] = (struct sp_tile){rows, cols};
 }
 
 /* Adds the tile of a key that may be missing: [rows, columns], or "128x128" in old files. */
-static enum sp_status read_block(struct sp_prequantized *out, const struct sp_json *object,
-                                 const char *key, struct sp_err *err)
+static void read_block(struct sp_prequantized *out, const struct sp_config_text *q, const char *key)
 {
-    const struct sp_json *v = sp_json_get(object, key);
+    const struct sp_json *v = sp_text_get(q, key);
     const char *text = sp_json_to_string(v, NULL);
     int64_t rows = 0, cols = 0;
 
-    if (v == NULL) return SP_OK;
+    if (v == NULL) return;
     if (text) {
         unsigned r = 0, c = 0;
         char end;
@@ -51,241 +55,203 @@ static enum sp_status read_block(struct sp_prequantized *out, const struct sp_js
         if (!sp_json_to_i64(sp_json_at(v, 1), &cols)) cols = 0;
     }
     if (rows < 1 || cols < 1 || rows > MAX_TILE || cols > MAX_TILE)
-        return sp_fail(err, SP_E_INPUT, "%s: expected rows and columns of a block", key);
-    return add_tile(out, (uint64_t)rows, (uint64_t)cols, err);
+        SP_INVALID(q, "%s: expected rows and columns of a block", key);
+    else
+        add_tile(out, (uint64_t)rows, (uint64_t)cols, q);
 }
 
 /* Adds the tile of a group size, of one row. A missing, null or negative one means whole rows. */
-static enum sp_status read_group(struct sp_prequantized *out, const struct sp_json *object,
-                                 const char *key, struct sp_err *err)
+static void read_group(struct sp_prequantized *out, const struct sp_config_text *q, const char *key)
 {
     int64_t size = -1; /* -1: no groups */
-    enum sp_status st;
 
-    if ((st = sp_json_get_i64(object, key, -1, MAX_TILE, &size, err))) return st;
-    return size > 0 ? add_tile(out, 1, (uint64_t)size, err) : SP_OK;
+    sp_text_i64(q, key, -1, MAX_TILE, &size);
+    if (size > 0) add_tile(out, 1, (uint64_t)size, q);
 }
 
 /* ---- methods with a scale beside the weight ---- */
 
-static enum sp_status check_format(const struct sp_json *object, struct sp_err *err)
+static void check_format(const struct sp_config_text *q)
 {
     static const char known[] =
         "float-quantized naive-quantized int-quantized pack-quantized nvfp4-pack-quantized "
         "mixed-precision dense mxfp4-pack-quantized mxfp8-quantized";
     const char *format = "float-quantized";
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(object, "format", &format, err))) return st;
-    if (sp_is_among(format, known)) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "compressed-tensors format \"%s\" is not supported",
-                   format);
+    sp_text_string(q, "format", &format);
+    if (!sp_is_among(format, known))
+        SP_REFUSED(q, "compressed-tensors format \"%s\" is not supported", format);
 }
 
 /* Refuses a transform that runs with the model. One that is folded into the weights needs
  * nothing. */
-static enum sp_status check_transform(const struct sp_json *scheme, const char *name,
-                                      struct sp_err *err)
+static void check_transform(const struct sp_config_text *q, const struct sp_json *scheme,
+                            const char *name)
 {
     const struct sp_json *apply = sp_json_get(scheme, "apply");
 
     for (size_t i = 0; i < sp_json_len(apply); i++) {
         const char *location = "unnamed";
-        enum sp_status st;
-        st = sp_json_get_string(sp_json_at(apply, i), "location", &location, err);
-        if (st) return st;
-        if (strcmp(location, "weight_input") == 0 || strcmp(location, "weight_output") == 0)
-            continue;
-        return sp_fail(err, SP_E_UNSUPPORTED,
+        sp_member_string(q, sp_json_at(apply, i), "location", &location);
+        if (!sp_is_among(location, "weight_input weight_output")) {
+            SP_REFUSED(q,
                        "transform_config: \"%s\" transforms at location \"%s\", which is not "
                        "supported; only weight_input and weight_output are",
                        name, location);
+        }
     }
-    return SP_OK;
 }
 
-static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const struct sp_json *q,
-                                              struct sp_err *err)
+static void read_compressed_tensors(struct sp_prequantized *out, const struct sp_config_text *q)
 {
-    const struct sp_json *groups = sp_json_get(q, "config_groups");
+    const struct sp_json *groups = sp_text_get(q, "config_groups");
     const struct sp_json *transforms =
-        sp_json_get(sp_json_get(q, "transform_config"), "config_groups");
+        sp_json_get(sp_text_get(q, "transform_config"), "config_groups");
     const char *sparsity = "dense";
-    enum sp_status st;
 
     out->has_zeros = out->has_index = sp_json_len(groups) > 0;
-    if ((st = check_format(q, err))) return st;
-    st = sp_json_get_string(sp_json_get(q, "sparsity_config"), "format", &sparsity, err);
-    if (st) return st;
-    if (strcmp(sparsity, "dense") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "sparsity_config: format \"%s\" is not supported",
-                       sparsity);
-    }
+    check_format(q);
+    sp_member_string(q, sp_text_get(q, "sparsity_config"), "format", &sparsity);
+    if (strcmp(sparsity, "dense") != 0)
+        SP_REFUSED(q, "sparsity_config: format \"%s\" is not supported", sparsity);
     for (struct sp_json_iter it = {0}; sp_json_next(transforms, &it);)
-        if ((st = check_transform(it.value, it.key, err))) return st;
+        check_transform(q, it.value, it.key);
     for (struct sp_json_iter it = {0}; sp_json_next(groups, &it);) {
-        const struct sp_json *weights = sp_json_get(it.value, "weights");
+        const struct sp_config_text group = inside(q, it.value);
+        const struct sp_config_text weights = inside(q, sp_text_get(&group, "weights"));
         bool symmetric = true;
-        const char *order = sp_json_get_text(weights, "actorder");
-        if ((st = check_format(it.value, err))) return st;
-        if ((st = sp_json_get_bool(weights, "symmetric", &symmetric, err))) return st;
+        const char *order = sp_json_get_text(weights.root, "actorder");
+        check_format(&group);
+        sp_text_bool(&weights, "symmetric", &symmetric);
         if (symmetric) out->has_zeros = false;
         if (order == NULL || strcmp(order, "group") != 0) out->has_index = false;
-        if ((st = read_group(out, weights, "group_size", err))) return st;
-        if ((st = read_block(out, weights, "block_structure", err))) return st;
+        read_group(out, &weights, "group_size");
+        read_block(out, &weights, "block_structure");
     }
-    return SP_OK;
 }
 
 /* quant_algo may be missing in checkpoints that mix formats. */
-static enum sp_status read_modelopt(struct sp_prequantized *out, const struct sp_json *q,
-                                    struct sp_err *err)
+static void read_modelopt(struct sp_prequantized *out, const struct sp_config_text *q)
 {
     const char *algo = "FP8";
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(q, "quant_algo", &algo, err))) return st;
+    sp_text_string(q, "quant_algo", &algo);
     if (!sp_is_among(algo, "FP8 NVFP4 MIXED_PRECISION"))
-        return sp_fail(err, SP_E_UNSUPPORTED, "modelopt algorithm \"%s\" is not supported", algo);
-    return read_group(out, q, "group_size", err);
+        SP_REFUSED(q, "modelopt algorithm \"%s\" is not supported", algo);
+    read_group(out, q, "group_size");
 }
 
-static enum sp_status read_blocks(struct sp_prequantized *out, const struct sp_json *q,
-                                  struct sp_err *err)
+static void read_blocks(struct sp_prequantized *out, const struct sp_config_text *q)
 {
-    return read_block(out, q, "weight_block_size", err);
+    read_block(out, q, "weight_block_size");
 }
 
-static enum sp_status read_nothing(struct sp_prequantized *out, const struct sp_json *q,
-                                   struct sp_err *err)
+static void read_nothing(struct sp_prequantized *out, const struct sp_config_text *q)
 {
     (void)out;
     (void)q;
-    (void)err;
-    return SP_OK;
 }
 
 /* ---- methods that pack codes into words ---- */
 
-/* A string that must be one of the words `known` where it is stated. */
-static enum sp_status check_text(const struct sp_json *q, const char *key, const char *known,
-                                 const char **value, struct sp_err *err)
+/* Reads a string that must be one of the words `known` where it is stated. */
+static void read_word(const char **value, const struct sp_config_text *q, const char *key,
+                      const char *known)
 {
-    enum sp_status st;
-
-    if ((st = sp_json_get_string(q, key, value, err))) return st;
-    if (*value == NULL || sp_is_among(*value, known)) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, *value);
+    sp_text_string(q, key, value);
+    if (*value && !sp_is_among(*value, known))
+        SP_REFUSED(q, "%s \"%s\" is not supported", key, *value);
 }
 
-/* A number of bits that must be one of the digits of `known`. */
-static enum sp_status check_bits(const struct sp_json *q, const char *key, const char *known,
-                                 int64_t *bits, struct sp_err *err)
+/* Reads a number of bits that must be one of the digits of `known`. */
+static void read_bits(int64_t *bits, const struct sp_config_text *q, const char *key,
+                      const char *known)
 {
-    enum sp_status st;
-
-    if ((st = sp_json_get_i64(q, key, 0, 64, bits, err))) return st;
-    if (*bits >= 1 && *bits <= 9 && strchr(known, (int)('0' + *bits))) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s %lld is not supported", key, (long long)*bits);
-}
-
-static enum sp_status refuse_if_true(const struct sp_json *q, const char *key, struct sp_err *err)
-{
-    bool set = false;
-    enum sp_status st;
-
-    if ((st = sp_json_get_bool(q, key, &set, err)) || !set) return st;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported", key);
+    sp_text_i64(q, key, 0, 64, bits);
+    if (*bits < 1 || *bits > 9 || !strchr(known, (int)('0' + *bits)))
+        SP_REFUSED(q, "%s %lld is not supported", key, (long long)*bits);
 }
 
 /* ---- GPTQ and AutoRound ---- */
 
+static const char gptq_bits[] = "2348";
+
 /* The rules of `dynamic` by regular expressions, or extra_config by module paths: bits and groups
  * of some modules. Shapes show the bits, and which modules are quantized at all. */
-static enum sp_status read_rules(struct sp_prequantized *out, const struct sp_json *rules,
-                                 const char *known_bits, struct sp_err *err)
+static void read_rules(struct sp_prequantized *out, const struct sp_config_text *q,
+                       const struct sp_json *rules)
 {
-    for (struct sp_json_iter it = {0}; sp_json_next(rules, &it);) {
+    for (struct sp_json_iter it = {0}; !sp_text_failed(q) && sp_json_next(rules, &it);) {
+        const struct sp_config_text rule = inside(q, it.value);
         int64_t bits = 16;
-        enum sp_status st;
         if (it.key[0] == '-') continue;
-        if ((st = sp_json_get_i64(it.value, "bits", 1, 64, &bits, err))) return st;
+        sp_text_i64(&rule, "bits", 1, 64, &bits);
         if (bits >= 16) continue;
-        if (sp_json_get(it.value, "bits"))
-            st = check_bits(it.value, "bits", known_bits, &bits, err);
-        if (st || (st = read_group(out, it.value, "group_size", err))) {
-            sp_context(err, "%s", it.key);
-            return st;
-        }
+        read_bits(&bits, &rule, "bits", gptq_bits);
+        read_group(out, &rule, "group_size");
+        sp_context(q->err, "%s", it.key);
     }
-    return SP_OK;
 }
 
-static enum sp_status read_gptq(struct sp_prequantized *out, const struct sp_json *q,
-                                struct sp_err *err)
+/* Both have a number of bits, groups and rules. */
+static void read_codes(struct sp_prequantized *out, const struct sp_config_text *q,
+                       const char *rules)
+{
+    int64_t bits = 4;
+
+    read_bits(&bits, q, "bits", gptq_bits);
+    read_group(out, q, "group_size");
+    read_rules(out, q, sp_text_get(q, rules));
+    out->bits = (unsigned)bits;
+}
+
+static void read_gptq(struct sp_prequantized *out, const struct sp_config_text *q)
 {
     static const char formats[] = "gptq gptq_v2";
     const char *format = NULL, *pack = NULL;
-    int64_t bits = 4;
-    enum sp_status st;
+    bool marlin = false;
 
-    if ((st = check_text(q, "checkpoint_format", formats, &format, err))) return st;
-    if (format == NULL && (st = check_text(q, "format", formats, &format, err))) return st;
-    if ((st = check_text(q, "pack_dtype", "int32", &pack, err))) return st;
-    if ((st = refuse_if_true(q, "is_marlin_format", err))) return st;
-    if ((st = check_bits(q, "bits", "2348", &bits, err))) return st;
-    if ((st = read_group(out, q, "group_size", err))) return st;
-    if ((st = read_rules(out, sp_json_get(q, "dynamic"), "2348", err))) return st;
-    out->bits = (unsigned)bits;
+    read_word(&format, q, "checkpoint_format", formats);
+    if (format == NULL) read_word(&format, q, "format", formats);
+    read_word(&pack, q, "pack_dtype", "int32");
+    sp_text_bool(q, "is_marlin_format", &marlin);
+    if (marlin) SP_REFUSED(q, "is_marlin_format true is not supported");
+    read_codes(out, q, "dynamic");
     out->zeros_less_one = format == NULL || strcmp(format, "gptq") == 0;
-    return SP_OK;
 }
 
-static enum sp_status read_auto_round(struct sp_prequantized *out, const struct sp_json *q,
-                                      struct sp_err *err)
+static void read_auto_round(struct sp_prequantized *out, const struct sp_config_text *q)
 {
     static const char packings[] =
         "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq";
     const char *packing = "auto_round:auto_gptq", *type = NULL;
-    int64_t bits = 4;
-    enum sp_status st;
 
-    if ((st = check_text(q, "packing_format", packings, &packing, err))) return st;
-    if ((st = check_text(q, "data_type", "int", &type, err))) return st;
-    if ((st = check_bits(q, "bits", "2348", &bits, err))) return st;
-    if ((st = read_group(out, q, "group_size", err))) return st;
-    if ((st = read_rules(out, sp_json_get(q, "extra_config"), "2348", err))) return st;
-    out->bits = (unsigned)bits;
+    read_word(&packing, q, "packing_format", packings);
+    read_word(&type, q, "data_type", "int");
+    read_codes(out, q, "extra_config");
     if (strcmp(packing, "auto_round:auto_awq") == 0) out->layout = SP_QUANT_AWQ;
     out->zeros_less_one = strcmp(packing, "auto_round:auto_gptq") == 0;
-    return SP_OK;
 }
 
 /* ---- AWQ ---- */
 
 /* Old files have w_bit, q_group_size and "GEMM", and those of GPTQModel checkpoint_format. The
  * layout of llm-awq is a third one. */
-static enum sp_status read_awq(struct sp_prequantized *out, const struct sp_json *q,
-                               struct sp_err *err)
+static void read_awq(struct sp_prequantized *out, const struct sp_config_text *q)
 {
     static const char *const keys[] = {"version", "format", "checkpoint_format"};
     const char *version = NULL, *backend = "autoawq";
     int64_t bits = 4;
-    enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < COUNT(keys) && version == NULL; i++) {
-        st = check_text(q, keys[i], "gemm GEMM exllama gemv GEMV", &version, err);
-        if (st) return st;
-    }
-    if ((st = sp_json_get_string(q, "backend", &backend, err))) return st;
-    if ((st = check_bits(q, "bits", "4", &bits, err))) return st;
-    if ((st = check_bits(q, "w_bit", "4", &bits, err))) return st;
-    if ((st = read_group(out, q, "group_size", err))) return st;
-    if ((st = read_group(out, q, "q_group_size", err))) return st;
-    if (strcmp(backend, "llm-awq") == 0)
-        return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
+    for (size_t i = 0; i < COUNT(keys) && version == NULL; i++)
+        read_word(&version, q, keys[i], "gemm GEMM exllama gemv GEMV");
+    sp_text_string(q, "backend", &backend);
+    read_bits(&bits, q, "bits", "4");
+    read_bits(&bits, q, "w_bit", "4");
+    read_group(out, q, "group_size");
+    read_group(out, q, "q_group_size");
+    if (strcmp(backend, "llm-awq") == 0) SP_REFUSED(q, "backend \"%s\" is not supported", backend);
     if (version && sp_is_among(version, "gemv GEMV")) out->layout = SP_QUANT_AWQ_V;
-    return SP_OK;
 }
 
 /* ---- MLX ---- */
@@ -303,109 +269,93 @@ static const struct {
 };
 
 /* Reads the mode of the whole model or of one module, which may have its own; affine by default. */
-static enum sp_status read_mlx_format(struct sp_mlx_format *out, const struct sp_json *q,
-                                      struct sp_err *err)
+static struct sp_mlx_format read_mlx_format(const struct sp_config_text *q)
 {
     const char *mode = "affine";
     int64_t group, bits;
     size_t i = 0;
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(q, "mode", &mode, err))) return st;
+    sp_text_string(q, "mode", &mode);
     while (i < COUNT(mlx_modes) && strcmp(mode, mlx_modes[i].name) != 0)
         i++;
-    if (i == COUNT(mlx_modes))
-        return sp_fail(err, SP_E_UNSUPPORTED, "mode \"%s\" is not supported", mode);
+    if (i == COUNT(mlx_modes)) {
+        SP_REFUSED(q, "mode \"%s\" is not supported", mode);
+        return (struct sp_mlx_format){0};
+    }
     group = mlx_modes[i].group;
     bits = mlx_modes[i].bits[0] - '0';
-    if ((st = check_bits(q, "bits", mlx_modes[i].bits, &bits, err))) return st;
-    if ((st = sp_json_get_i64(q, "group_size", 1, 1 << 24, &group, err))) return st;
-    if (i == 0 ? group != 32 && group != 64 && group != 128 : group != mlx_modes[i].group) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "group_size %lld is not supported for mode \"%s\"",
-                       (long long)group, mode);
-    }
-    *out = (struct sp_mlx_format){mlx_modes[i].mode, (unsigned)bits, (unsigned)group, true};
-    return SP_OK;
+    read_bits(&bits, q, "bits", mlx_modes[i].bits);
+    sp_text_i64(q, "group_size", 1, 1 << 24, &group);
+    if (i == 0 ? group != 32 && group != 64 && group != 128 : group != mlx_modes[i].group)
+        SP_REFUSED(q, "group_size %lld is not supported for mode \"%s\"", (long long)group, mode);
+    return (struct sp_mlx_format){mlx_modes[i].mode, (unsigned)bits, (unsigned)group, true};
 }
 
 enum sp_status sp_prequantized_mlx(struct sp_mlx_format *out, const struct sp_prequantized *stated,
                                    const char *path, size_t len, struct sp_err *err)
 {
+    struct sp_err failure = {0};
+    struct sp_config_text q = {.root = stated->json, .err = &failure};
     char key[MAX_PATH_LEN];
     const struct sp_json *own = NULL;
-    bool quantized = true;
-    enum sp_status st;
 
     if (len < sizeof key) {
         snprintf(key, sizeof key, "%.*s", (int)len, path);
         own = sp_json_get(stated->json, key);
     }
-    (void)sp_json_to_bool(own, &quantized);
-    st = read_mlx_format(out, sp_json_kind(own) == SP_JSON_OBJECT ? own : stated->json, err);
-    out->quantized = quantized;
-    return st;
+    if (sp_json_kind(own) == SP_JSON_OBJECT) q.root = own;
+    *out = read_mlx_format(&q);
+    (void)sp_json_to_bool(own, &out->quantized);
+    return failure.status ? sp_fail_as(err, &failure) : SP_OK;
 }
 
-static enum sp_status read_mlx(struct sp_prequantized *out, const struct sp_json *q,
-                               struct sp_err *err)
+static void read_mlx(struct sp_prequantized *out, const struct sp_config_text *q)
 {
-    struct sp_mlx_format ignored;
-    enum sp_status st;
-
-    if ((st = read_mlx_format(&ignored, q, err))) return st;
-    for (struct sp_json_iter it = {0}; sp_json_next(q, &it);) {
+    (void)read_mlx_format(q);
+    for (struct sp_json_iter it = {0}; !sp_text_failed(q) && sp_json_next(q->root, &it);) {
+        const struct sp_config_text module = inside(q, it.value);
         bool flag;
         if (sp_is_among(it.key, "group_size bits mode quant_method")) continue;
         if (sp_json_to_bool(it.value, &flag)) continue;
         if (sp_json_kind(it.value) != SP_JSON_OBJECT) {
-            return sp_fail(err, SP_E_UNSUPPORTED,
-                           "%s: expected an object, true or false, as for a module", it.key);
+            SP_REFUSED(q, "%s: expected an object, true or false, as for a module", it.key);
+            return;
         }
-        if ((st = read_mlx_format(&ignored, it.value, err))) {
-            sp_context(err, "%s", it.key);
-            return st;
-        }
+        (void)read_mlx_format(&module);
+        sp_context(q->err, "%s", it.key);
     }
-    out->json = q;
-    return SP_OK;
+    out->json = q->root;
 }
 
 /* ---- bitsandbytes ---- */
 
 /* Types, blocks and shapes stand beside each weight. */
-static enum sp_status read_bitsandbytes(struct sp_prequantized *out, const struct sp_json *q,
-                                        struct sp_err *err)
+static void read_bitsandbytes(struct sp_prequantized *out, const struct sp_config_text *q)
 {
     const char *type = NULL;
 
     (void)out;
-    return check_text(q, "bnb_4bit_quant_type", "nf4 fp4", &type, err);
+    read_word(&type, q, "bnb_4bit_quant_type", "nf4 fp4");
 }
 
 /* ---- BitNet ---- */
 
 /* With mode online the weights of the file are rounded when it is loaded. */
-static enum sp_status read_bitnet(struct sp_prequantized *out, const struct sp_json *q,
-                                  struct sp_err *err)
+static void read_bitnet(struct sp_prequantized *out, const struct sp_config_text *q)
 {
-    const char *name = NULL, *mode = NULL;
+    const char *name = "bitlinear", *mode = NULL;
     bool normed = false;
-    enum sp_status st;
 
-    if ((st = check_text(q, "linear_class", "bitlinear autobitlinear", &name, err)) ||
-        (st = check_text(q, "quantization_mode", "offline", &mode, err)) ||
-        (st = sp_json_get_bool(q, "use_rms_norm", &normed, err)))
-        return st;
-    if (normed)
-        return sp_fail(err, SP_E_UNSUPPORTED, "use_rms_norm is true, which is not supported");
-    out->scales_divide = name == NULL || strcmp(name, "bitlinear") == 0;
-    return SP_OK;
+    read_word(&name, q, "linear_class", "bitlinear autobitlinear");
+    read_word(&mode, q, "quantization_mode", "offline");
+    sp_text_bool(q, "use_rms_norm", &normed);
+    if (normed) SP_REFUSED(q, "use_rms_norm is true, which is not supported");
+    out->scales_divide = strcmp(name, "bitlinear") == 0;
 }
 
 /* ---- all methods ---- */
 
-typedef enum sp_status read_fn(struct sp_prequantized *out, const struct sp_json *q,
-                               struct sp_err *err);
+typedef void read_fn(struct sp_prequantized *out, const struct sp_config_text *q);
 
 static const struct {
     const char *name; /* quant_method */
@@ -426,26 +376,24 @@ static const struct {
     {"bitsandbytes", SP_QUANT_BNB, read_bitsandbytes},
 };
 
-static enum sp_status read_method(struct sp_prequantized *out, const struct sp_json *q,
-                                  const char *method, struct sp_err *err)
-{
-    enum sp_status st;
-
-    if ((st = sp_json_get_string(q, "quant_method", &method, err))) return st;
-    for (size_t i = 0; i < COUNT(methods); i++) {
-        if (strcmp(method, methods[i].name) != 0) continue;
-        out->layout = methods[i].layout;
-        return methods[i].read(out, q, err);
-    }
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "checkpoints quantized by method \"%s\" are not supported", method);
-}
-
 enum sp_status sp_prequantized_parse_file(struct sp_prequantized *out, const struct sp_json *root,
                                           const char *method, struct sp_err *err)
 {
+    struct sp_err failure = {0};
+    const struct sp_config_text q = {.root = root, .err = &failure};
+    size_t i = 0;
+
     *out = (struct sp_prequantized){0};
-    return read_method(out, root, method, err);
+    sp_text_string(&q, "quant_method", &method);
+    while (i < COUNT(methods) && strcmp(method, methods[i].name) != 0)
+        i++;
+    if (i == COUNT(methods)) {
+        SP_REFUSED(&q, "checkpoints quantized by method \"%s\" are not supported", method);
+    } else {
+        out->layout = methods[i].layout;
+        methods[i].read(out, &q);
+    }
+    return failure.status ? sp_fail_as(err, &failure) : SP_OK;
 }
 
 /* mlx-lm adds its `quantization` beside the quantization_config of the model that it converted. */
@@ -461,7 +409,8 @@ enum sp_status sp_prequantized_parse(struct sp_prequantized *out, const struct s
         const struct sp_json *q = sp_json_get(texts[i % 2], key);
         enum sp_status st;
         if (q == NULL || (sp_json_kind(q) == SP_JSON_OBJECT && sp_json_len(q) == 0)) continue;
-        if ((st = read_method(out, q, i < 2 ? "mlx" : "unnamed", err))) sp_context(err, "%s", key);
+        st = sp_prequantized_parse_file(out, q, i < 2 ? "mlx" : "unnamed", err);
+        if (st) sp_context(err, "%s", key);
         return st;
     }
     return SP_OK;

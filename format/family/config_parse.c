@@ -9,43 +9,36 @@
 
 #include <string.h>
 
-/* *out = architectures[0], or NULL if there is none. */
-static enum sp_status read_architecture(const char **out, const struct sp_json *root,
-                                        struct sp_err *err)
+/* architectures[0], or NULL if there is none. */
+static const char *read_architecture(const struct sp_config_text *t)
 {
-    const struct sp_json *list = sp_json_get(root, "architectures");
-    const struct sp_json *first = sp_json_at(list, 0);
+    const struct sp_json *first = sp_json_at(sp_json_get(t->root, "architectures"), 0);
     size_t len;
+    const char *name = sp_json_to_string(first, &len);
 
-    *out = NULL;
-    if (first == NULL) return SP_OK;
-    *out = sp_json_to_string(first, &len);
-    if (*out == NULL || strlen(*out) != len || len >= sizeof((struct sp_config *)0)->architecture)
-        return sp_fail(err, SP_E_INPUT, "architectures[0] is not the name of an architecture");
-    return SP_OK;
+    if (first &&
+        (name == NULL || strlen(name) != len || len >= sizeof((struct sp_config *)0)->architecture))
+        SP_INVALID(t, "architectures[0] is not the name of an architecture");
+    return name;
 }
 
 /* The family of the text model in a multimodal config, by the model_type of text_config. */
-static enum sp_status find_wrapped(struct sp_config_text *t)
+static void find_wrapped(struct sp_config_text *t)
 {
     const char *type = t->wrapper->text_type;
-    enum sp_status st;
 
     if (t->text == NULL && t->wrapper->may_be_flat) {
         t->family = sp_family_by_type(type);
-        return SP_OK;
+        return;
     }
-    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
-        return SP_INVALID(t, "text_config is missing, which model_type \"%s\" needs",
-                          t->wrapper->name);
-    }
-    if ((st = sp_json_get_string(t->text, "model_type", &type, t->err))) return st;
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT)
+        SP_INVALID(t, "text_config is missing, which model_type \"%s\" needs", t->wrapper->name);
+    sp_member_string(t, t->text, "model_type", &type);
     t->family = sp_family_by_type(type);
     if (t->family == NULL || (!t->wrapper->any_text && strcmp(type, t->wrapper->text_type) != 0)) {
-        return SP_REFUSED(t, "model_type \"%s\" in the text_config of \"%s\" is not supported",
-                          type, t->wrapper->name);
+        SP_REFUSED(t, "model_type \"%s\" in the text_config of \"%s\" is not supported", type,
+                   t->wrapper->name);
     }
-    return SP_OK;
 }
 
 /* True if transformers has no class for this family and runs it as another architecture. */
@@ -78,107 +71,94 @@ static bool classifies_as(const struct sp_family *f, const char *architecture)
 
 /* A class that nobody knows, of a model_type that is known: transformers' AutoModelForCausalLM goes
  * by the type alone. Refused are classes with another head, and those that bring their own code. */
-static enum sp_status take_unknown(const struct sp_config_text *t, const char *type,
-                                   const char *architecture)
+static void take_unknown(const struct sp_config_text *t, const char *type, const char *architecture)
 {
     const char *task = strstr(architecture, "For");
 
     if (task && strcmp(task, "ForCausalLM") != 0 && strcmp(task, "ForConditionalGeneration") != 0)
-        return SP_REFUSED(t, "architecture \"%s\" is not supported", architecture);
+        SP_REFUSED(t, "architecture \"%s\" is not supported", architecture);
     if (sp_json_has(t->root, "auto_map")) {
-        return SP_REFUSED(t,
-                          "architecture \"%s\" is not supported: code of its own (auto_map) may "
-                          "compute otherwise than model_type \"%s\"",
-                          architecture, type);
-    }
-    return sp_warn(t->warnings, t->err,
-                   "architecture \"%s\" is unknown; the model is read as its model_type \"%s\"",
+        SP_REFUSED(t,
+                   "architecture \"%s\" is not supported: code of its own (auto_map) may "
+                   "compute otherwise than model_type \"%s\"",
                    architecture, type);
+    }
+    SP_NOTED(t, "architecture \"%s\" is unknown; the model is read as its model_type \"%s\"",
+             architecture, type);
 }
 
 /* model_type determines the family; an architecture of another family is an error. */
-static enum sp_status find_family(struct sp_config_text *t, const char *architecture)
+static void find_family(struct sp_config_text *t, const char *architecture)
 {
     const struct sp_wrapper *wrapper = sp_wrapper_by_architecture(architecture);
     const struct sp_family *family = sp_family_by_architecture(architecture);
     const char *type = NULL;
-    enum sp_status st;
 
-    if ((st = sp_json_get_string(t->root, "model_type", &type, t->err))) return st;
+    sp_member_string(t, t->root, "model_type", &type);
     if (type == NULL && architecture == NULL)
-        return SP_INVALID(t, "neither model_type nor architectures is given");
+        SP_INVALID(t, "neither model_type nor architectures is given");
     if (type) {
         t->wrapper = sp_wrapper_by_type(type);
         t->family = sp_family_by_type(type);
         if (t->wrapper == NULL && t->family == NULL) {
-            return SP_REFUSED(
-                t, "model_type \"%s\" is not supported%s", type,
-                sp_ends_with(type, "_mtp")
-                    ? ": a prediction head drafts only as a part of its model's checkpoint"
-                    : "");
+            SP_REFUSED(t, "model_type \"%s\" is not supported%s", type,
+                       sp_ends_with(type, "_mtp")
+                           ? ": a prediction head drafts only as a part of its model's checkpoint"
+                           : "");
         }
     }
-    if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;
-    if (architecture && wrapper == NULL && family == NULL) {
+    if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return;
+    if (architecture && wrapper == NULL && family == NULL)
         if (type == NULL)
-            return SP_REFUSED(t, "architecture \"%s\" is not supported", architecture);
-        if ((st = take_unknown(t, type, architecture))) return st;
-    } else if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
-               !runs_as(t->family, architecture)) {
-        return SP_INVALID(t, "model_type \"%s\" contradicts architecture \"%s\"", type,
-                          architecture);
-    }
+            SP_REFUSED(t, "architecture \"%s\" is not supported", architecture);
+        else
+            take_unknown(t, type, architecture);
+    else if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
+             !runs_as(t->family, architecture))
+        SP_INVALID(t, "model_type \"%s\" contradicts architecture \"%s\"", type, architecture);
     if (type == NULL) {
         t->wrapper = wrapper;
         t->family = family;
     }
-    return t->wrapper ? find_wrapped(t) : SP_OK;
+    if (t->wrapper) find_wrapped(t);
 }
 
-static enum sp_status find_assistant_family(struct sp_config_text *t)
+static void find_assistant_family(struct sp_config_text *t)
 {
     const char *type = "gemma4_text";
-    enum sp_status st;
 
-    if (sp_json_kind(t->text) != SP_JSON_OBJECT)
-        return SP_INVALID(t, "assistant: text_config is missing");
-    if ((st = sp_json_get_string(t->text, "model_type", &type, t->err))) return st;
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT) SP_INVALID(t, "assistant: text_config is missing");
+    sp_member_string(t, t->text, "model_type", &type);
     t->family = sp_family_by_type(type);
-    if (t->family && t->family->assistants) return SP_OK;
-    return SP_REFUSED(t, "assistant: text_config of model_type \"%s\" is not supported", type);
+    if (t->family == NULL || !t->family->assistants)
+        SP_REFUSED(t, "assistant: text_config of model_type \"%s\" is not supported", type);
 }
 
 /* The layers of EAGLE-3 drafts have Llama's or Qwen3's shape. */
-static enum sp_status find_eagle3_family(struct sp_config_text *t)
+static void find_eagle3_family(struct sp_config_text *t)
 {
     const char *type = "llama";
-    enum sp_status st;
 
-    if ((st = sp_text_string(t, "model_type", &type))) return st;
+    sp_text_string(t, "model_type", &type);
     t->family = sp_family_by_type(type);
-    if (t->family && (strcmp(type, "llama") == 0 || strcmp(type, "qwen3") == 0)) return SP_OK;
-    return SP_REFUSED(t, "%s drafts of model_type \"%s\" are not supported",
-                      sp_draft_name(t->draft), type);
+    if (!sp_is_among(type, "llama qwen3"))
+        SP_REFUSED(t, "%s drafts of model_type \"%s\" are not supported", sp_draft_name(t->draft),
+                   type);
 }
 
 /* The layers of DFlash drafts have Qwen3's shape for every target, but may have other names. */
-static enum sp_status find_draft_family(struct sp_config_text *t, const char *architecture)
+static void find_dflash_family(struct sp_config_text *t, const char *architecture)
 {
     const char *type = "qwen3";
-    enum sp_status st;
 
-    if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t);
-    if (sp_draft_is_eagle(t->draft)) return find_eagle3_family(t);
-    if (!t->speculators && (t->family = sp_family_by_architecture(architecture))) return SP_OK;
-    if ((st = sp_text_string(t, "model_type", &type))) return st;
-    if (strcmp(type, "qwen3") != 0 && strcmp(type, "muse_glimmer_assistant") != 0)
-        return SP_REFUSED(t, "dflash drafts of model_type \"%s\" are not supported", type);
+    if (!t->speculators && (t->family = sp_family_by_architecture(architecture))) return;
+    sp_text_string(t, "model_type", &type);
+    if (!sp_is_among(type, "qwen3 muse_glimmer_assistant"))
+        SP_REFUSED(t, "dflash drafts of model_type \"%s\" are not supported", type);
     t->family = sp_family_by_type(type);
-    return SP_OK;
 }
 
-static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **warnings,
-                            struct sp_err *err)
+static void parse(struct sp_config *c, struct sp_config_text *t)
 {
     static sp_read_fn *const readers[] = {
         sp_config_read_traits,     sp_config_read_ropes,  sp_config_read_layers,
@@ -186,31 +166,36 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         sp_config_read_short_conv, sp_config_read_mamba,
     };
     struct sp_sizes sizes;
-    struct sp_config_text t = {
-        .root = root, .what = "", .warnings = warnings, .sizes = &sizes, .err = err};
     struct sp_family family;
-    const char *architecture;
-    enum sp_status st;
+    const char *architecture = read_architecture(t);
 
-    if (sp_json_kind(root) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "the configuration is %s, expected a JSON object",
-                       sp_json_kind_name(sp_json_kind(root)));
+    if (sp_json_kind(t->root) != SP_JSON_OBJECT) {
+        SP_INVALID(t, "the configuration is %s, expected a JSON object",
+                   sp_json_kind_name(sp_json_kind(t->root)));
     }
-    t.text = sp_json_get(root, "text_config");
-    if ((st = read_architecture(&architecture, root, err))) return st;
-    if ((st = sp_config_detect_draft(&t))) return st;
-    st = t.draft ? find_draft_family(&t, architecture) : find_family(&t, architecture);
-    if (st) return st;
-    sp_family_resolve(&family, t.family);
-    t.family = &family;
-    if ((st = sp_config_refuse(&t)) || (st = sp_config_read_sizes(&sizes, &t))) return st;
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        if ((st = readers[i](c, &t))) return st;
-    if (family.read_own && (st = family.read_own(c, &t))) return st;
+    sp_config_detect_draft(t);
+    if (t->draft == SP_DRAFT_NONE)
+        find_family(t, architecture);
+    else if (t->draft == SP_DRAFT_ASSISTANT)
+        find_assistant_family(t);
+    else if (sp_draft_is_eagle(t->draft))
+        find_eagle3_family(t);
+    else
+        find_dflash_family(t, architecture);
+    if (sp_text_failed(t)) return;
+    sp_family_resolve(&family, t->family);
+    t->family = &family;
+    t->sizes = &sizes;
+    sp_config_refuse(t);
+    sp_config_read_sizes(&sizes, t);
+    for (size_t i = 0; i < sizeof readers / sizeof *readers && !sp_text_failed(t); i++)
+        readers[i](c, t);
+    if (family.read_own && !sp_text_failed(t)) family.read_own(c, t);
+    if (sp_text_failed(t)) return;
     memcpy(c->family, family.name, strlen(family.name) + 1);
     if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
     if (sp_config_is_classifier(c)) c->tied = false;
-    return t.draft ? sp_config_read_draft(c, &t) : sp_config_read_causal(c, &t);
+    (t->draft ? sp_config_read_draft : sp_config_read_causal)(c, t);
 }
 
 enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
@@ -219,23 +204,26 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     struct sp_config c = {0};
     struct sp_json *root = NULL, *text;
     struct sp_json_marks marks[2] = {{0}};
+    struct sp_err failure = {0};
+    struct sp_config_text t = {.what = "", .warnings = warnings, .err = &failure};
     bool wrapped;
-    enum sp_status st;
 
     memset(out, 0, sizeof *out);
-    if ((st = sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
-        goto done;
+    if (sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, &failure))
+        return sp_fail_as(err, &failure);
     text = (struct sp_json *)(uintptr_t)sp_json_get(root, "text_config");
     wrapped = sp_json_kind(text) == SP_JSON_OBJECT;
     sp_json_watch(root, &marks[0]);
     if (wrapped) sp_json_watch(text, &marks[1]);
-    if ((st = parse(&c, root, warnings, err))) goto done;
-    if (warnings && wrapped && (st = sp_config_note_unread(text, warnings, err))) goto done;
-    if (warnings && (st = sp_config_note_unread(root, warnings, err))) goto done;
-    *out = c;
-    memset(&c, 0, sizeof c);
-done:
-    sp_config_release(&c);
+    t.root = root;
+    t.text = text;
+    parse(&c, &t);
+    if (warnings && wrapped) sp_config_note_unread(text, &t);
+    if (warnings) sp_config_note_unread(root, &t);
     sp_json_free(root);
-    return st;
+    if (!failure.status)
+        *out = c;
+    else
+        sp_config_release(&c);
+    return failure.status ? sp_fail_as(err, &failure) : SP_OK;
 }

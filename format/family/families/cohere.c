@@ -4,92 +4,84 @@
 
 #include <string.h>
 
-static enum sp_status read_combination(struct sp_routing *r, const struct sp_config_text *t)
+static void read_combination(struct sp_routing *r, const struct sp_config_text *t)
 {
     static const char key[] = "shared_expert_combination_strategy";
     const char *name = "average";
-    enum sp_status st = sp_text_string(t, key, &name);
 
-    if (st || strcmp(name, "sum") == 0) return st;
-    if (strcmp(name, "average") != 0) return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
+    sp_text_string(t, key, &name);
+    if (strcmp(name, "sum") == 0) return;
+    if (strcmp(name, "average") != 0) SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
     r->scale = 0.5;
     r->shared_half = true;
-    return SP_OK;
 }
 
-static enum sp_status read_selection(struct sp_routing *r, const struct sp_config_text *t)
+static void read_selection(struct sp_routing *r, const struct sp_config_text *t)
 {
     static const char key[] = "expert_selection_fn";
     const char *name = "softmax";
-    enum sp_status st = sp_text_string(t, key, &name);
 
-    if (st) return st;
+    sp_text_string(t, key, &name);
     if (strcmp(name, "sigmoid") == 0) {
         r->law = SP_ROUTE_SIGMOID_CHOSEN;
-        return SP_OK;
+        return;
     }
     r->norm = false; /* norm_topk_prob counts for sigmoids alone */
-    if (strcmp(name, "softmax") == 0) return SP_OK;
-    return SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
+    if (strcmp(name, "softmax") != 0) SP_REFUSED(t, "%s \"%s\" is not supported", key, name);
 }
 
 /* Norms are LayerNorm, or RMSNorm if the config has its epsilon. */
-static enum sp_status read_norm(struct sp_config *c, const struct sp_config_text *t)
+static void read_norm(struct sp_config *c, const struct sp_config_text *t)
 {
     double eps = 0;
-    enum sp_status st = sp_text_double(t, "rms_norm_eps", 1e-30, 1, &eps);
 
-    if (st || eps == 0) return st;
+    sp_text_double(t, "rms_norm_eps", 1e-30, 1, &eps);
+    if (eps == 0) return;
     c->norm_centered = false;
     c->norm_eps = eps;
-    return SP_OK;
 }
 
 /* The layers without experts at the start have a width of their own, a window pattern of their own,
  * and rotary embedding even without a window if that pattern is 1. */
-static enum sp_status read_dense_layers(struct sp_config *c, const struct sp_config_text *t)
+static void read_dense_layers(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned n_ffn = t->sizes->n_ffn, pattern = 1, rest = t->family->window_pattern, n_dense = 0;
-    int64_t window = t->family->window;
+    unsigned window = t->family->window;
     bool listed = sp_text_get(t, "layer_types") != NULL;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "prefix_dense_intermediate_size", 1, SP_CAP_WIDTH, &n_ffn)) ||
-        (st = sp_text_unsigned(t, "prefix_dense_sliding_window_pattern", 1, SP_CAP_LAYERS,
-                               &pattern)) ||
-        (st = sp_text_unsigned(t, "sliding_window_pattern", 1, SP_CAP_LAYERS, &rest)) ||
-        (st = sp_text_unsigned(t, "first_k_dense_replace", 0, SP_CAP_LAYERS, &n_dense)) ||
-        (st = sp_json_get_i64(t->text, "sliding_window", 1, INT32_MAX, &window, t->err)))
-        return st;
+    sp_text_unsigned(t, "prefix_dense_intermediate_size", 1, SP_CAP_WIDTH, &n_ffn);
+    sp_text_unsigned(t, "prefix_dense_sliding_window_pattern", 1, SP_CAP_LAYERS, &pattern);
+    sp_text_unsigned(t, "sliding_window_pattern", 1, SP_CAP_LAYERS, &rest);
+    sp_text_unsigned(t, "first_k_dense_replace", 0, SP_CAP_LAYERS, &n_dense);
+    sp_member_unsigned(t, t->text, "sliding_window", 1, INT32_MAX, &window);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         if (!listed) {
             unsigned k = i < n_dense ? i + 1 : i + 1 - n_dense;
-            l->window = k % (i < n_dense ? pattern : rest) ? (unsigned)window : 0;
+            l->window = k % (i < n_dense ? pattern : rest) ? window : 0;
             l->rope = l->window ? 0 : -1;
         }
         if (l->n_experts) continue;
         l->n_ffn = n_ffn;
         if (pattern == 1) l->rope = 0;
     }
-    return SP_OK;
 }
 
-static enum sp_status read_moe(struct sp_config *c, const struct sp_config_text *t)
+static void read_moe(struct sp_config *c, const struct sp_config_text *t)
 {
-    enum sp_status st;
+    bool shared = false;
 
-    if ((st = read_selection(&c->routing, t))) return st;
-    if ((st = read_norm(c, t))) return st;
-    if ((st = read_dense_layers(c, t))) return st;
+    read_selection(&c->routing, t);
+    read_norm(c, t);
+    read_dense_layers(c, t);
     for (unsigned i = 0; i < c->n_layers; i++)
-        if (c->layers[i].n_shared_ffn) return read_combination(&c->routing, t);
-    return SP_OK;
+        shared = shared || c->layers[i].n_shared_ffn;
+    if (shared) read_combination(&c->routing, t);
 }
 
 /* A type of layers whose rope_parameters are null does not rotate. Without pooling, which only
  * embedding models state, the model generates. */
-static enum sp_status read_compass(struct sp_config *c, const struct sp_config_text *t)
+static void read_compass(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *ropes = sp_text_get(t, "rope_parameters");
 
@@ -97,8 +89,8 @@ static enum sp_status read_compass(struct sp_config *c, const struct sp_config_t
         const char *type = c->layers[i].window ? "sliding_attention" : "full_attention";
         if (sp_json_has(ropes, type) && sp_json_get(ropes, type) == NULL) c->layers[i].rope = -1;
     }
-    if (sp_text_get(t, "pooling") == NULL) return SP_OK;
-    return SP_REFUSED(t, "pooling is not supported for %s", t->family->name);
+    if (sp_text_get(t, "pooling"))
+        SP_REFUSED(t, "pooling is not supported for %s", t->family->name);
 }
 
 static const struct sp_gguf_member gguf_members[] = {

@@ -20,19 +20,17 @@ static const struct sp_gguf_member gguf_members[] = {
 };
 
 /* Without a value, a scale has no effect. */
-static enum sp_status read_minicpm3(struct sp_config *c, const struct sp_config_text *t)
+static void read_minicpm3(struct sp_config *c, const struct sp_config_text *t)
 {
     double depth = sp_text_has(t, "scale_depth") ? sqrt(t->sizes->n_layers) : 1.4;
     double base = sp_text_has(t, "dim_model_base") ? t->sizes->n_hidden : 256;
-    enum sp_status st;
 
     c->embedding_scale = 12;
-    if ((st = sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale))) return st;
-    if ((st = sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth))) return st;
-    if ((st = sp_text_double(t, "dim_model_base", 1, 1e6, &base))) return st;
+    sp_text_double(t, "scale_emb", 1e-6, 1e6, &c->embedding_scale);
+    sp_text_double(t, "scale_depth", 1e-6, 1e6, &depth);
+    sp_text_double(t, "dim_model_base", 1, 1e6, &base);
     c->residual_scale = depth / sqrt(t->sizes->n_layers);
     c->logit_scale = base / t->sizes->n_hidden;
-    return SP_OK;
 }
 
 /* The layers of DeepSeek-V3, apart from their sizes. */

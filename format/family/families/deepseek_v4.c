@@ -48,35 +48,33 @@ static const struct sp_alias aliases[] = {
 
 static const char csa[] = "compressed_sparse_attention", hca[] = "heavily_compressed_attention";
 
-/* A layer's kind by its name: *ratio = 0, 4 or 128, or -1. */
-static void read_type(int64_t *ratio, const char *type)
+/* A layer's kind by its name: 0, 4 or 128, or -1. */
+static int64_t ratio_of(const char *type)
 {
-    *ratio = strcmp(type, csa) == 0                   ? 4
-             : strcmp(type, hca) == 0                 ? 128
-             : strcmp(type, "sliding_attention") == 0 ? 0
-                                                      : -1;
+    if (strcmp(type, csa) == 0) return 4;
+    if (strcmp(type, hca) == 0) return 128;
+    return strcmp(type, "sliding_attention") == 0 ? 0 : -1;
 }
 
 /* Layers: by name, or by the published rates 0, 4 and 128, which stand for the kinds; by default
  * two layers with large blocks, then both kinds in turn. rates: of small, overlapping and large
  * blocks. */
-static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_config_text *t,
-                                 unsigned i, const unsigned rates[2])
+static void read_layer(struct sp_layer_config *l, const struct sp_config_text *t, unsigned i,
+                       const unsigned rates[2])
 {
     const struct sp_json *types = sp_text_get(t, "layer_types"), *mlps;
     const struct sp_json *ratios = sp_text_get(t, "compress_ratios");
     unsigned n_hashed = 3;
     int64_t ratio = i >= 2 && i % 2 ? 4 : 128;
-    enum sp_status st = sp_text_unsigned(t, "num_hash_layers", 0, SP_CAP_LAYERS, &n_hashed);
 
-    if (st) return st;
+    sp_text_unsigned(t, "num_hash_layers", 0, SP_CAP_LAYERS, &n_hashed);
     if (types)
-        read_type(&ratio, sp_text_at(types, i));
+        ratio = ratio_of(sp_text_at(types, i));
     else if (ratios && !sp_json_to_i64(sp_json_at(ratios, i), &ratio))
         ratio = -1;
     if (ratio != 0 && ratio != 4 && ratio != 128) {
-        return SP_REFUSED(t, "%s[%u] is not %s", types ? "layer_types" : "compress_ratios", i,
-                          types ? "a kind of DeepSeek-V4's layers" : "0, 4 or 128");
+        SP_REFUSED(t, "%s[%u] is not %s", types ? "layer_types" : "compress_ratios", i,
+                   types ? "a kind of DeepSeek-V4's layers" : "0, 4 or 128");
     }
     l->overlaps = ratio == 4;
     l->unindexed = !l->overlaps;
@@ -84,86 +82,83 @@ static enum sp_status read_layer(struct sp_layer_config *l, const struct sp_conf
     l->rope = ratio == 0 ? 1 : 0;
     mlps = sp_text_get(t, "mlp_layer_types");
     l->hashes = mlps ? strcmp(sp_text_at(mlps, i), "hash_moe") == 0 : i < n_hashed;
-    if (mlps == NULL || l->hashes || strcmp(sp_text_at(mlps, i), "moe") == 0) return SP_OK;
-    return SP_REFUSED(t, "mlp_layer_types[%u] is neither \"moe\" nor \"hash_moe\"", i);
+    if (mlps && !l->hashes && strcmp(sp_text_at(mlps, i), "moe") != 0)
+        SP_REFUSED(t, "mlp_layer_types[%u] is neither \"moe\" nor \"hash_moe\"", i);
 }
 
-static enum sp_status read_rates(unsigned rates[2], const struct sp_config_text *t)
+static void read_rates(unsigned rates[2], const struct sp_config_text *t)
 {
     const struct sp_json *stated = sp_text_get(t, "compress_rates");
-    enum sp_status st;
 
     rates[0] = 4;
     rates[1] = 128;
-    if ((st = sp_object_unsigned(stated, csa, 1, 65536, &rates[0], t->err)) ||
-        (st = sp_object_unsigned(stated, hca, 1, 65536, &rates[1], t->err)) ||
-        (st = sp_text_unsigned(t, "compress_rate_csa", 1, 65536, &rates[0])))
-        return st;
-    return sp_text_unsigned(t, "compress_rate_hca", 1, 65536, &rates[1]);
+    sp_member_unsigned(t, stated, csa, 1, 65536, &rates[0]);
+    sp_member_unsigned(t, stated, hca, 1, 65536, &rates[1]);
+    sp_text_unsigned(t, "compress_rate_csa", 1, 65536, &rates[0]);
+    sp_text_unsigned(t, "compress_rate_hca", 1, 65536, &rates[1]);
 }
 
 /* The layers with compression have the scaled rotation and a theta of their own, which stand in a
  * dict of their own, or are these by default. */
-static enum sp_status read_ropes(struct sp_config *c, const struct sp_config_text *t)
+static void read_ropes(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *scaling = sp_text_get(t, "rope_scaling");
 
     if (sp_json_len(scaling) == 0) scaling = sp_text_get(t, "rope_parameters");
     if (c->ropes[0].n_rot > c->index.head_dim) {
-        return SP_INVALID(t, "%u rotated dims are more than index_head_dim %u", c->ropes[0].n_rot,
-                          c->index.head_dim);
+        SP_INVALID(t, "%u rotated dims are more than index_head_dim %u", c->ropes[0].n_rot,
+                   c->index.head_dim);
     }
-    if (sp_json_get(scaling, "compress")) return SP_OK;
+    if (sp_json_get(scaling, "compress")) return;
     c->ropes[0].theta = 160000;
     if (sp_json_get(scaling, "attention_factor") == NULL) c->ropes[0].amplitude = 1;
-    return sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta);
+    sp_text_double(t, "compress_rope_theta", 2, 1e15, &c->ropes[0].theta);
 }
 
-static enum sp_status check_sizes(const struct sp_config *c, const struct sp_config_text *t,
-                                  const char *scoring)
+static void check_sizes(const struct sp_config *c, const struct sp_config_text *t,
+                        const char *scoring)
 {
     if (strcmp(scoring, "sqrtsoftplus") != 0)
-        return SP_REFUSED(t, "scoring_func \"%s\" is not supported", scoring);
+        SP_REFUSED(t, "scoring_func \"%s\" is not supported", scoring);
     if (t->sizes->n_kv_heads != 1)
-        return SP_REFUSED(t, "num_key_value_heads %u is not 1", t->sizes->n_kv_heads);
-    if (t->sizes->n_heads % c->compressed.n_groups == 0) return SP_OK;
-    return SP_INVALID(t, "o_groups %u does not divide num_attention_heads %u",
-                      c->compressed.n_groups, t->sizes->n_heads);
+        SP_REFUSED(t, "num_key_value_heads %u is not 1", t->sizes->n_kv_heads);
+    if (t->sizes->n_heads % c->compressed.n_groups != 0)
+        SP_INVALID(t, "o_groups %u does not divide num_attention_heads %u", c->compressed.n_groups,
+                   t->sizes->n_heads);
 }
 
-static enum sp_status read_v4(struct sp_config *c, const struct sp_config_text *t)
+static void read_v4(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *scoring = "sqrtsoftplus";
     unsigned rates[2], window = 128;
     double limit = 10;
-    enum sp_status st;
 
     c->index = (struct sp_index_config){.top_k = 512, .n_heads = 64, .head_dim = 128};
     c->compressed = (struct sp_compressed_config){.q_rank = 1024, .n_groups = 8, .out_rank = 1024};
     c->hyper =
         (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6, .n_balance = 20};
     c->attention_sinks = true;
-    if ((st = sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->index.top_k)) ||
-        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->index.n_heads)) ||
-        (st = sp_text_unsigned(t, "index_head_dim", 2, 512, &c->index.head_dim)) ||
-        (st = sp_text_unsigned(t, "q_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.q_rank)) ||
-        (st = sp_text_unsigned(t, "o_groups", 1, SP_CAP_HEADS, &c->compressed.n_groups)) ||
-        (st = sp_text_unsigned(t, "o_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.out_rank)) ||
-        (st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
-        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance)) ||
-        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps)) ||
-        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit)) ||
-        (st = sp_text_string(t, "scoring_func", &scoring)) ||
-        (st = sp_text_unsigned(t, "sliding_window", 1, SP_CAP_POSITIONS, &window)) ||
-        (st = read_rates(rates, t)) || (st = read_ropes(c, t)) || (st = check_sizes(c, t, scoring)))
-        return st;
+    sp_text_unsigned(t, "index_topk", 1, SP_CAP_POSITIONS, &c->index.top_k);
+    sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &c->index.n_heads);
+    sp_text_unsigned(t, "index_head_dim", 2, 512, &c->index.head_dim);
+    sp_text_unsigned(t, "q_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.q_rank);
+    sp_text_unsigned(t, "o_groups", 1, SP_CAP_HEADS, &c->compressed.n_groups);
+    sp_text_unsigned(t, "o_lora_rank", 1, SP_CAP_WIDTH, &c->compressed.out_rank);
+    sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams);
+    sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance);
+    sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps);
+    sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit);
+    sp_text_string(t, "scoring_func", &scoring);
+    sp_text_unsigned(t, "sliding_window", 1, SP_CAP_POSITIONS, &window);
+    read_rates(rates, t);
+    read_ropes(c, t);
+    check_sizes(c, t, scoring);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         l->window = window;
         l->limits[0] = l->limits[1] = limit;
-        if ((st = read_layer(l, t, i, rates))) return st;
+        read_layer(l, t, i, rates);
     }
-    return SP_OK;
 }
 
 const struct sp_family sp_families_deepseek_v4[] = {

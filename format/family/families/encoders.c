@@ -13,28 +13,25 @@ static void see_all_tokens(struct sp_config *c)
         c->layers[i].causal = false;
 }
 
-static enum sp_status read_eurobert(struct sp_config *c, const struct sp_config_text *t)
+static void read_eurobert(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)t;
     see_all_tokens(c);
-    return SP_OK;
 }
 
 /* local_attention is the width of the window with both sides. Without layer_types every
  * global_attn_every_n_layers-th layer, the first included, has no window. The norm of the embedding
  * is also that of the first layer's attention. */
-static enum sp_status read_modernbert(struct sp_config *c, const struct sp_config_text *t)
+static void read_modernbert(struct sp_config *c, const struct sp_config_text *t)
 {
     bool listed = sp_text_get(t, "layer_types") != NULL;
     unsigned every = 3, width = 128;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every)))
-        return st;
-    if ((st = sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width))) return st;
-    if ((st = sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta))) return st;
-    if ((st = sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta))) return st;
-    if ((st = sp_text_bool(t, "norm_bias", &c->norm_bias))) return st;
+    sp_text_unsigned(t, "global_attn_every_n_layers", 1, SP_CAP_LAYERS, &every);
+    sp_text_unsigned(t, "local_attention", 2, SP_CAP_POSITIONS, &width);
+    sp_text_double(t, "global_rope_theta", 2, 1e15, &c->ropes[0].theta);
+    sp_text_double(t, "local_rope_theta", 2, 1e15, &c->ropes[1].theta);
+    sp_text_bool(t, "norm_bias", &c->norm_bias);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         bool local = listed ? l->window != 0 : i % every != 0;
@@ -43,68 +40,63 @@ static enum sp_status read_modernbert(struct sp_config *c, const struct sp_confi
     }
     c->normed_input = c->first_unnormed = true;
     see_all_tokens(c);
-    return SP_OK;
 }
 
 /* A causal ModernBERT, which has a dense layer before its head. */
-static enum sp_status read_modernbert_decoder(struct sp_config *c, const struct sp_config_text *t)
+static void read_modernbert_decoder(struct sp_config *c, const struct sp_config_text *t)
 {
-    enum sp_status st = read_modernbert(c, t);
-
+    read_modernbert(c, t);
     c->head_dense = c->head_bias = true;
     c->bidirectional = c->headless = false;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].causal = true;
         if (c->layers[i].window) c->layers[i].window--;
     }
-    return st ? st : sp_text_bool(t, "decoder_bias", &c->head_bias);
+    sp_text_bool(t, "decoder_bias", &c->head_bias);
 }
 
 /* Learned positions, of which RoBERTa's begin after the id of the padding. All tokens are of the
  * first type. */
-static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_config_text *t,
-                                       unsigned first_position)
+static void read_table_sizes(struct sp_config *c, const struct sp_config_text *t,
+                             unsigned first_position)
 {
     const char *kind = "absolute";
     bool decoder = false;
-    enum sp_status st;
 
     c->n_token_types = 2;
-    if ((st = sp_text_string(t, "position_embedding_type", &kind))) return st;
-    if ((st = sp_text_bool(t, "is_decoder", &decoder))) return st;
-    if ((st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types)))
-        return st;
+    sp_text_string(t, "position_embedding_type", &kind);
+    sp_text_bool(t, "is_decoder", &decoder);
+    sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types);
     if (strcmp(kind, "absolute") != 0)
-        return SP_REFUSED(t, "position_embedding_type \"%s\" is not supported", kind);
-    if (decoder) return SP_REFUSED(t, "is_decoder true is not supported");
+        SP_REFUSED(t, "position_embedding_type \"%s\" is not supported", kind);
+    if (decoder) SP_REFUSED(t, "is_decoder true is not supported");
     if (first_position >= c->max_positions) {
-        return SP_INVALID(t, "max_position_embeddings %u, of which the first %u are unused",
-                          c->max_positions, first_position);
+        SP_INVALID(t, "max_position_embeddings %u, of which the first %u are unused",
+                   c->max_positions, first_position);
     }
     c->n_positions_table = c->max_positions;
     c->first_position = first_position;
     c->max_positions -= first_position;
     c->normed_input = true;
     see_all_tokens(c);
-    return SP_OK;
 }
 
-static enum sp_status read_bert(struct sp_config *c, const struct sp_config_text *t)
+static void read_bert(struct sp_config *c, const struct sp_config_text *t)
 {
-    return read_table_sizes(c, t, 0);
+    read_table_sizes(c, t, 0);
 }
 
-static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_text *t)
+static void read_roberta(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned padding = 1;
-    enum sp_status st = sp_text_unsigned(t, "pad_token_id", 0, SP_CAP_VOCAB, &padding);
 
-    return st ? st : read_table_sizes(c, t, padding + 1);
+    sp_text_unsigned(t, "pad_token_id", 0, SP_CAP_VOCAB, &padding);
+    read_table_sizes(c, t, padding + 1);
 }
 
 /* The keys of nomic's own code state a theta, and variants of the block that transformers' class
  * does not have. */
-static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_text *t)
+static void read_nomic(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char *const variants[] = {
         "prenorm",      "qkv_proj_bias",          "mlp_fc1_bias", "mlp_fc2_bias",
@@ -122,33 +114,32 @@ static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_tex
     const char *activation = "swiglu";
     double rotated = 1;
     unsigned every = 0;
-    enum sp_status st;
 
     for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++) {
         unsigned n = own_sizes[i].value;
-        if ((st = sp_text_unsigned(t, own_sizes[i].key, 0, UINT_MAX, &n))) return st;
-        if (n == own_sizes[i].value) continue;
-        return SP_REFUSED(t, "%s is %u, supported is %u", own_sizes[i].key, n, own_sizes[i].value);
+        sp_text_unsigned(t, own_sizes[i].key, 0, UINT_MAX, &n);
+        if (n != own_sizes[i].value)
+            SP_REFUSED(t, "%s is %u, supported is %u", own_sizes[i].key, n, own_sizes[i].value);
     }
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         bool on = false;
-        if ((st = sp_text_bool(t, variants[i], &on))) return st;
-        if (on) return SP_REFUSED(t, "%s true is not supported", variants[i]);
+        sp_text_bool(t, variants[i], &on);
+        if (on) SP_REFUSED(t, "%s true is not supported", variants[i]);
     }
-    if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every))) return st;
-    if (every) return SP_REFUSED(t, "moe_every_n_layers is not supported");
-    if ((st = sp_text_string(t, "activation_function", &activation))) return st;
-    if ((st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated))) return st;
-    if ((st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps))) return st;
+    sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every);
+    if (every) SP_REFUSED(t, "moe_every_n_layers is not supported");
+    sp_text_string(t, "activation_function", &activation);
+    sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated);
+    sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps);
     if (strcmp(activation, "swiglu") != 0 || rotated < 1) {
-        return SP_REFUSED(t, "activation_function %s with rotary_emb_fraction %g is not supported",
-                          activation, rotated);
+        SP_REFUSED(t, "activation_function %s with rotary_emb_fraction %g is not supported",
+                   activation, rotated);
     }
     c->n_token_types = 2;
     c->normed_input = true;
     see_all_tokens(c);
-    st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types);
-    return st ? st : sp_text_double(t, "rotary_emb_base", 2, 1e15, &c->ropes[0].theta);
+    sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types);
+    sp_text_double(t, "rotary_emb_base", 2, 1e15, &c->ropes[0].theta);
 }
 
 static const struct sp_alias bert_aliases[] = {

@@ -4,17 +4,14 @@
 
 /* moe_norm_min is a lower limit of the sum that weights are divided by. The largest of n experts
  * has a weight of at least 1 / n, so a small limit never takes effect; another is refused. */
-static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_config_text *t)
+static void read_moe_norm_min(struct sp_config *c, const struct sp_config_text *t)
 {
     double least = 1e-12;
-    enum sp_status st;
 
-    st = sp_text_double(t, "moe_norm_min", 0, 1, &least);
-    for (unsigned i = 0; st == SP_OK && i < c->n_layers; i++) {
-        if (c->layers[i].n_experts * least < 0.5) continue;
-        st = SP_REFUSED(t, "moe_norm_min %g is not supported", least);
-    }
-    return st;
+    sp_text_double(t, "moe_norm_min", 0, 1, &least);
+    for (unsigned i = 0; i < c->n_layers; i++)
+        if (c->layers[i].n_experts * least >= 0.5)
+            SP_REFUSED(t, "moe_norm_min %g is not supported", least);
 }
 
 const struct sp_family sp_families_ernie[] = {

@@ -12,52 +12,45 @@
 #include <math.h>
 
 /* Reads a list of n positive numbers; out is unchanged if the key is missing. */
-static enum sp_status read_multipliers(double *out, size_t n, const struct sp_config_text *t,
-                                       const char *key)
+static void read_multipliers(double *out, size_t n, const struct sp_config_text *t, const char *key)
 {
     const struct sp_json *list = sp_text_get(t, key);
 
-    if (list == NULL) return SP_OK;
+    if (list == NULL) return;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n)
-        return SP_INVALID(t, "%s is not a list of %zu numbers", key, n);
+        SP_INVALID(t, "%s is not a list of %zu numbers", key, n);
     for (size_t i = 0; i < n; i++) {
         if (sp_json_to_double(sp_json_at(list, i), &out[i]) && out[i] >= 1e-6 && out[i] <= 1e6)
             continue;
-        return SP_INVALID(t, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
+        SP_INVALID(t, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
     }
-    return SP_OK;
 }
 
-static enum sp_status refuse_biases(const struct sp_config_text *t)
+static void refuse_biases(const struct sp_config_text *t)
 {
     static const char *const keys[] = {"attention_bias", "mlp_bias", "projectors_bias",
                                        "mamba_proj_bias"};
-    enum sp_status st;
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         bool on = false;
-        if ((st = sp_text_bool(t, keys[i], &on))) return st;
-        if (!on) continue;
-        return SP_REFUSED(t, "%s is not supported for %s", keys[i], t->family->name);
+        sp_text_bool(t, keys[i], &on);
+        if (on) SP_REFUSED(t, "%s is not supported for %s", keys[i], t->family->name);
     }
-    return SP_OK;
 }
 
 /* If mamba_norm_before_gate is missing, the norm comes before the gate; null means false. */
-static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_config_text *t)
+static void read_norm(struct sp_mamba_config *m, const struct sp_config_text *t)
 {
     static const char order[] = "mamba_norm_before_gate";
     bool normed = false, first = !sp_text_has(t, order);
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, "mamba_rms_norm", &normed))) return st;
-    if ((st = sp_text_bool(t, order, &first))) return st;
+    sp_text_bool(t, "mamba_rms_norm", &normed);
+    sp_text_bool(t, order, &first);
     m->norm = first ? SP_MAMBA_NORM_GATED : SP_MAMBA_GATED_NORM;
     if (!normed) m->norm = SP_MAMBA_GATED;
-    return SP_OK;
 }
 
-static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t)
+static void read_own(struct sp_config *out, const struct sp_config_text *t)
 {
     struct sp_mamba_config *m = &out->mamba;
     double key = 1, attention_in = 1, attention_out = 1, mamba_in = 1;
@@ -74,16 +67,13 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
         {"ssm_in_multiplier", &mamba_in},
         {"ssm_out_multiplier", &out->mamba_out_scale},
     };
-    enum sp_status st;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        st = sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value);
-        if (st) return st;
-    }
-    if ((st = read_multipliers(mlp, 2, t, "mlp_multipliers"))) return st;
-    if ((st = read_multipliers(mamba, 5, t, "ssm_multipliers"))) return st;
-    if ((st = refuse_biases(t))) return st;
-    if ((st = read_norm(m, t))) return st;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value);
+    read_multipliers(mlp, 2, t, "mlp_multipliers");
+    read_multipliers(mamba, 5, t, "ssm_multipliers");
+    refuse_biases(t);
+    read_norm(m, t);
     out->attention_scale *= key * attention_in * attention_in;
     out->attention_out_scale = attention_in * attention_out;
     out->ffn_in_scale = mlp[0];
@@ -93,7 +83,6 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
     m->key_scale = mamba_in * mamba[2];
     m->query_scale = mamba_in * mamba[3];
     m->step_scale = mamba_in * mamba[4];
-    return SP_OK;
 }
 
 static const struct sp_mamba_family mamba_parallel = {

@@ -12,12 +12,12 @@ extern const struct sp_gguf_member sp_gguf_members_llama[];
 extern const struct sp_key_name sp_gguf_keys_mistral3[];
 
 /* Makes a layer use the keys of the last layer of its type that has keys of its own. */
-SP_MUST_CHECK enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer,
-                                                  unsigned n_own, const struct sp_config_text *t);
+void sp_family_share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
+                          const struct sp_config_text *t);
 
 /* Reads swiglu_limit and swiglu_alpha, the constant inside the gate, which the kernels have built
  * in. */
-SP_MUST_CHECK sp_read_fn sp_read_clamped_swiglu;
+sp_read_fn sp_read_clamped_swiglu;
 
 /* A list of few rows where it is used. */
 #define SP_ROWS(type, ...)                                                                         \

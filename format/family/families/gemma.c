@@ -3,20 +3,19 @@
 #include "format/family/families/families.h"
 
 /* EmbeddingGemma's tokens see those after them, and its window counts both sides. */
-static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_config_text *t)
+static void read_bidirectional(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *stated = sp_text_get(t, "use_bidirectional_attention");
 
     if (stated && !sp_json_to_bool(stated, &c->bidirectional)) {
-        return SP_REFUSED(t, "use_bidirectional_attention is not supported for gemma3_text unless "
-                             "it is true or false");
+        SP_REFUSED(t, "use_bidirectional_attention is not supported for gemma3_text unless "
+                      "it is true or false");
     }
     for (unsigned i = 0; c->bidirectional && i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         l->causal = false;
         if (l->window) l->window = l->window / 2 + 1;
     }
-    return SP_OK;
 }
 
 #define GEMMA2_LAYERS                                                                              \

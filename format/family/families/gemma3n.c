@@ -8,59 +8,52 @@
 #include <string.h>
 
 /* A number of layer i, of a list or of all layers. */
-static enum sp_status read_item(double *out, const struct sp_config_text *t, const char *key,
-                                unsigned i, double min, double max)
+static void read_item(double *out, const struct sp_config_text *t, const char *key, unsigned i,
+                      double min, double max)
 {
     const struct sp_json *v = sp_text_get(t, key);
 
-    if (v == NULL) return SP_OK;
+    if (v == NULL) return;
     if (sp_json_kind(v) == SP_JSON_ARRAY) v = sp_json_at(v, i);
-    if (sp_json_to_double(v, out) && *out >= min && *out <= max) return SP_OK;
-    return SP_INVALID(t, "%s: layer %u has no number from %g to %g", key, i, min, max);
+    if (!sp_json_to_double(v, out) || !(*out >= min && *out <= max))
+        SP_INVALID(t, "%s: layer %u has no number from %g to %g", key, i, min, max);
 }
 
-static enum sp_status read_layer(struct sp_config *c, const struct sp_config_text *t, unsigned i)
+static void read_layer(struct sp_config *c, const struct sp_config_text *t, unsigned i)
 {
     struct sp_layer_config *l = &c->layers[i];
     double width = l->n_ffn;
-    enum sp_status st;
 
     l->sparsity = i < 10 && c->n_layers > 10 ? 0.95 : 0;
-    st = read_item(&l->sparsity, t, "activation_sparsity_pattern", i, 0, 0.999);
-    if (st == SP_OK) st = read_item(&width, t, "intermediate_size", i, 1, SP_CAP_WIDTH);
-    if (st == SP_OK) l->n_ffn = (unsigned)width;
-    return st;
+    read_item(&l->sparsity, t, "activation_sparsity_pattern", i, 0, 0.999);
+    read_item(&width, t, "intermediate_size", i, 1, SP_CAP_WIDTH);
+    if (!sp_text_failed(t)) l->n_ffn = (unsigned)width;
 }
 
-static enum sp_status read_gemma3n(struct sp_config *c, const struct sp_config_text *t)
+static void read_gemma3n(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned active = 0, n_shared = 15;
     bool scaled = true;
-    enum sp_status st;
 
     c->v_norm = true;
     c->n_per_layer = 256;
     c->n_per_layer_vocab = 262144;
     c->n_streams = 4;
     c->laurel_rank = 64;
-    if ((st = sp_text_unsigned(t, "hidden_size_per_layer_input", 1, SP_CAP_WIDTH,
-                               &c->n_per_layer)) ||
-        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 1, SP_CAP_VOCAB,
-                               &c->n_per_layer_vocab)) ||
-        (st = sp_text_unsigned(t, "altup_num_inputs", 2, SP_MAX_STREAMS, &c->n_streams)) ||
-        (st = sp_text_unsigned(t, "altup_active_idx", 0, SP_MAX_STREAMS, &active)) ||
-        (st = sp_text_bool(t, "altup_correct_scale", &scaled)) ||
-        (st = sp_text_unsigned(t, "laurel_rank", 1, SP_CAP_WIDTH, &c->laurel_rank)) ||
-        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, c->n_layers - 1, &n_shared)))
-        return st;
+    sp_text_unsigned(t, "hidden_size_per_layer_input", 1, SP_CAP_WIDTH, &c->n_per_layer);
+    sp_text_unsigned(t, "vocab_size_per_layer_input", 1, SP_CAP_VOCAB, &c->n_per_layer_vocab);
+    sp_text_unsigned(t, "altup_num_inputs", 2, SP_MAX_STREAMS, &c->n_streams);
+    sp_text_unsigned(t, "altup_active_idx", 0, SP_MAX_STREAMS, &active);
+    sp_text_bool(t, "altup_correct_scale", &scaled);
+    sp_text_unsigned(t, "laurel_rank", 1, SP_CAP_WIDTH, &c->laurel_rank);
+    sp_text_unsigned(t, "num_kv_shared_layers", 0, c->n_layers - 1, &n_shared);
     for (unsigned i = 0; i < c->n_layers; i++) {
-        if ((st = read_layer(c, t, i))) return st;
-        if (i < c->n_layers - n_shared) continue;
-        if ((st = sp_family_share_keys(c, i, c->n_layers - n_shared, t))) return st;
+        read_layer(c, t, i);
+        if (i >= c->n_layers - n_shared) sp_family_share_keys(c, i, c->n_layers - n_shared, t);
     }
-    if (active == 0 && scaled && c->activation == SP_GELU_TANH) return SP_OK;
-    return SP_REFUSED(t, "another altup_active_idx than 0, altup_correct_scale false and other "
-                         "activations than gelu_pytorch_tanh are not supported");
+    if (active || !scaled || c->activation != SP_GELU_TANH)
+        SP_REFUSED(t, "another altup_active_idx than 0, altup_correct_scale false and other "
+                      "activations than gelu_pytorch_tanh are not supported");
 }
 
 /* GGUF files have the matrices of all streams in one tensor. */

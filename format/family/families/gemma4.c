@@ -29,96 +29,82 @@ static const struct sp_json *layer_entry(const struct sp_json *layers, unsigned 
     return sp_json_get(layers, key);
 }
 
-static enum sp_status check_entry(const struct sp_config_text *t, const struct sp_json *entry,
-                                  unsigned i)
+static void check_entry(const struct sp_config_text *t, const struct sp_json *entry, unsigned i)
 {
     if (sp_json_kind(entry) != SP_JSON_OBJECT)
-        return SP_INVALID(t, "%s: layer %u is not an object", per_layer_key, i);
+        SP_INVALID(t, "%s: layer %u is not an object", per_layer_key, i);
     for (struct sp_json_iter it = {0}; sp_json_next(entry, &it);) {
         if (strcmp(it.key, "head_dim") == 0 || strcmp(it.key, "num_key_value_heads") == 0) continue;
-        return SP_REFUSED(t, "%s: %s of layer %u is not supported", per_layer_key, it.key, i);
+        SP_REFUSED(t, "%s: %s of layer %u is not supported", per_layer_key, it.key, i);
     }
-    return SP_OK;
 }
 
-static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t)
+static void read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t)
 {
     const struct sp_json *layers = sp_text_get(t, per_layer_key);
     size_t n_seen = 0;
-    enum sp_status st;
 
-    if (layers == NULL)
-        return sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim);
+    if (layers == NULL) {
+        sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim);
+        return;
+    }
     sizes->full_head_dim = sizes->head_dim;
     for (unsigned i = 0; i < sizes->n_layers; i++) {
         const struct sp_json *entry = layer_entry(layers, i);
         if (entry == NULL) continue;
         n_seen++;
-        if ((st = check_entry(t, entry, i))) return st;
-        if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim,
-                                     t->err)))
-            return st;
+        check_entry(t, entry, i);
+        sp_member_unsigned(t, entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim);
     }
-    if (sp_json_kind(layers) == SP_JSON_OBJECT && sp_json_len(layers) == n_seen) return SP_OK;
-    return SP_INVALID(t, "%s names something other than layers 0 to %u", per_layer_key,
-                      sizes->n_layers - 1);
+    if (sp_json_kind(layers) != SP_JSON_OBJECT || sp_json_len(layers) != n_seen)
+        SP_INVALID(t, "%s names something other than layers 0 to %u", per_layer_key,
+                   sizes->n_layers - 1);
 }
 
-static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config_text *t)
+static void read_experts(struct gemma4_keys *k, const struct sp_config_text *t)
 {
-    enum sp_status st;
-
-    if ((st = sp_text_bool(t, "enable_moe_block", &k->moe)) || !k->moe) return st;
-    if ((st = sp_text_unsigned(t, "num_experts", 1, SP_CAP_EXPERTS, &k->n_experts)) ||
-        (st = sp_text_unsigned(t, "top_k_experts", 1, SP_CAP_EXPERTS, &k->n_experts_used)) ||
-        (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn)))
-        return st;
+    sp_text_bool(t, "enable_moe_block", &k->moe);
+    if (!k->moe) return;
+    sp_text_unsigned(t, "num_experts", 1, SP_CAP_EXPERTS, &k->n_experts);
+    sp_text_unsigned(t, "top_k_experts", 1, SP_CAP_EXPERTS, &k->n_experts_used);
+    sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn);
     if (k->n_experts == 0 || k->n_experts_used == 0 || k->n_expert_ffn == 0) {
-        return SP_INVALID(
-            t, "enable_moe_block needs num_experts, top_k_experts and moe_intermediate_size");
+        SP_INVALID(t,
+                   "enable_moe_block needs num_experts, top_k_experts and moe_intermediate_size");
     }
-    if (k->n_experts_used <= k->n_experts) return SP_OK;
-    return SP_INVALID(t, "top_k_experts %u is more than num_experts %u", k->n_experts_used,
-                      k->n_experts);
+    if (k->n_experts_used > k->n_experts)
+        SP_INVALID(t, "top_k_experts %u is more than num_experts %u", k->n_experts_used,
+                   k->n_experts);
 }
 
-static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
-                                const struct sp_config_text *t)
+static void read_keys(struct gemma4_keys *k, struct sp_config *c, const struct sp_config_text *t)
 {
-    const char *direction = NULL;
+    const char *direction = "vision";
     unsigned max_shared = t->draft ? c->n_layers : c->n_layers - 1;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS,
-                               &k->n_full_kv_heads)) ||
-        (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v)) ||
-        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, max_shared, &k->n_shared)) ||
-        (st = sp_text_bool(t, "use_double_wide_mlp", &k->double_wide)) ||
-        (st = sp_text_string(t, "use_bidirectional_attention", &direction)))
-        return st;
-    if (direction == NULL || strcmp(direction, "vision") == 0) return SP_OK;
-    return SP_REFUSED(t, "use_bidirectional_attention \"%s\" is not supported", direction);
+    sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS, &k->n_full_kv_heads);
+    sp_text_bool(t, "attention_k_eq_v", &k->k_is_v);
+    sp_text_unsigned(t, "num_kv_shared_layers", 0, max_shared, &k->n_shared);
+    sp_text_bool(t, "use_double_wide_mlp", &k->double_wide);
+    sp_text_string(t, "use_bidirectional_attention", &direction);
+    if (strcmp(direction, "vision") != 0)
+        SP_REFUSED(t, "use_bidirectional_attention \"%s\" is not supported", direction);
 }
 
-static enum sp_status read_per_layer(struct sp_config *c, const struct sp_config_text *t)
+static void read_per_layer(struct sp_config *c, const struct sp_config_text *t)
 {
-    enum sp_status st;
-
     c->n_per_layer = t->draft ? 0 : 256;
     c->n_per_layer_vocab = t->draft ? c->n_vocab : 262144;
-    if ((st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH,
-                               &c->n_per_layer)) ||
-        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB,
-                               &c->n_per_layer_vocab)))
-        return st;
-    if (c->n_per_layer == 0 || c->n_per_layer_vocab >= c->n_vocab) return SP_OK;
-    return SP_INVALID(t, "vocab_size_per_layer_input %u is below vocab_size %u",
-                      c->n_per_layer_vocab, c->n_vocab);
+    sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH, &c->n_per_layer);
+    sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB, &c->n_per_layer_vocab);
+    if (c->n_per_layer && c->n_per_layer_vocab < c->n_vocab)
+        SP_INVALID(t, "vocab_size_per_layer_input %u is below vocab_size %u", c->n_per_layer_vocab,
+                   c->n_vocab);
 }
 
 /* All layers of an assistant use the keys of its target. Other features are not supported. */
-static enum sp_status check_assistant(const struct gemma4_keys *k, const struct sp_config *c,
-                                      const struct sp_config_text *t)
+static void check_assistant(const struct gemma4_keys *k, const struct sp_config *c,
+                            const struct sp_config_text *t)
 {
     const char *feature = k->moe           ? "enable_moe_block"
                           : k->double_wide ? "use_double_wide_mlp"
@@ -126,56 +112,49 @@ static enum sp_status check_assistant(const struct gemma4_keys *k, const struct 
                           : k->n_shared != 0 && k->n_shared != c->n_layers ? "num_kv_shared_layers"
                                                                            : NULL;
 
-    if (feature == NULL) return SP_OK;
-    return SP_REFUSED(t, "assistant: unsupported text_config feature %s", feature);
+    if (feature) SP_REFUSED(t, "assistant: unsupported text_config feature %s", feature);
 }
 
 /* Layers of one type have the same rotary embedding, so their heads must have one size. */
-static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
-                                 const struct sp_config_text *t, const struct gemma4_keys *k)
+static void read_heads(struct sp_layer_config *l, unsigned i, const struct sp_config_text *t,
+                       const struct gemma4_keys *k)
 {
     const struct sp_json *layers = sp_text_get(t, per_layer_key), *entry = layer_entry(layers, i);
     unsigned of_type = l->window ? t->sizes->head_dim : t->sizes->full_head_dim;
-    enum sp_status st;
 
     l->v_from_k = l->window == 0 && k->k_is_v;
     if (layers == NULL) {
         l->head_dim = of_type;
         if (l->v_from_k && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
-        return SP_OK;
+        return;
     }
-    if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, t->err)))
-        return st;
-    if ((st = sp_object_unsigned(entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads,
-                                 t->err)))
-        return st;
-    if (l->head_dim == of_type) return SP_OK;
-    return SP_REFUSED(
-        t, "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
-        per_layer_key, l->head_dim, i, of_type);
+    sp_member_unsigned(t, entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim);
+    sp_member_unsigned(t, entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads);
+    if (l->head_dim != of_type)
+        SP_REFUSED(t,
+                   "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
+                   per_layer_key, l->head_dim, i, of_type);
 }
 
-enum sp_status sp_family_share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
-                                    const struct sp_config_text *t)
+void sp_family_share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
+                          const struct sp_config_text *t)
 {
     struct sp_layer_config *l = &c->layers[layer];
 
     for (unsigned j = n_own; j-- > 0;) {
         if ((c->layers[j].window == 0) != (l->window == 0)) continue;
         l->kv_source = (int)j;
-        return SP_OK;
+        return;
     }
-    return SP_INVALID(t, "layer %u shares keys, but no earlier layer of its type has any", layer);
+    SP_INVALID(t, "layer %u shares keys, but no earlier layer of its type has any", layer);
 }
 
-static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
-                                const struct sp_config_text *t)
+static void read_with(struct sp_config *out, struct gemma4_keys k, const struct sp_config_text *t)
 {
     unsigned n_own;
-    enum sp_status st;
 
-    if ((st = read_keys(&k, out, t))) return st;
-    if (t->draft && (st = check_assistant(&k, out, t))) return st;
+    read_keys(&k, out, t);
+    if (t->draft) check_assistant(&k, out, t);
     out->v_norm = out->layer_scalars = true;
     out->routing.norm = out->expert_norms = k.moe;
     n_own = out->n_layers - k.n_shared;
@@ -183,12 +162,12 @@ static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
     out->layers[out->n_layers - 1].rope = 0;
     for (unsigned i = 0; i < out->n_layers; i++) {
         struct sp_layer_config *l = &out->layers[i];
-        if ((st = read_heads(l, i, t, &k))) return st;
+        read_heads(l, i, t, &k);
         if (l->n_heads % l->n_kv_heads != 0) {
-            return SP_INVALID(t,
-                              "num_attention_heads %u is not a multiple of the %u key and value "
-                              "heads of layer %u",
-                              l->n_heads, l->n_kv_heads, i);
+            SP_INVALID(t,
+                       "num_attention_heads %u is not a multiple of the %u key and value "
+                       "heads of layer %u",
+                       l->n_heads, l->n_kv_heads, i);
         }
         if (k.moe) {
             l->n_shared_ffn = l->n_ffn;
@@ -199,24 +178,23 @@ static enum sp_status read_with(struct sp_config *out, struct gemma4_keys k,
         if (t->draft) l->kv_source = -1;
         if (t->draft || i < n_own) continue;
         if (k.double_wide) *(k.moe ? &l->n_shared_ffn : &l->n_ffn) *= 2; /* the dense MLP */
-        if ((st = sp_family_share_keys(out, i, n_own, t))) return st;
+        sp_family_share_keys(out, i, n_own, t);
     }
-    return SP_OK;
 }
 
 /* Without per-layer embeddings and experts, which the class does not have. */
-static enum sp_status read_unified(struct sp_config *out, const struct sp_config_text *t)
+static void read_unified(struct sp_config *out, const struct sp_config_text *t)
 {
-    return read_with(out, (struct gemma4_keys){0}, t);
+    read_with(out, (struct gemma4_keys){0}, t);
 }
 
-static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t)
+static void read_own(struct sp_config *out, const struct sp_config_text *t)
 {
     struct gemma4_keys k = {0};
-    enum sp_status st;
 
-    if ((st = read_per_layer(out, t)) || (st = read_experts(&k, t))) return st;
-    return read_with(out, k, t);
+    read_per_layer(out, t);
+    read_experts(&k, t);
+    read_with(out, k, t);
 }
 
 /* mlp.* is the dense MLP; the experts and the router are outside of it. */

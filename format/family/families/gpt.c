@@ -193,7 +193,7 @@ static const struct sp_key_name gpt_keys[] = {
 };
 
 /* Refuses a switch that is not as it must be; those of the first list must be off. */
-static enum sp_status read_switches(struct sp_config *c, const struct sp_config_text *t)
+static void read_switches(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char *const keys[][5] = {
         {"scale_attn_by_inverse_layer_idx", "add_cross_attention", "_remove_final_layer_norm",
@@ -201,59 +201,54 @@ static enum sp_status read_switches(struct sp_config *c, const struct sp_config_
         {"scale_attn_weights", "do_layer_norm_before", "enable_bias",
          "layer_norm_elementwise_affine", "no_bias"},
     };
-    enum sp_status st;
 
     (void)c;
     for (size_t i = 0; i < 2 * 5; i++) {
         const char *key = keys[i / 5][i % 5];
         bool wanted = i / 5 != 0, on = wanted;
         if (key == NULL) continue;
-        if ((st = sp_text_bool(t, key, &on))) return st;
-        if (on == wanted) continue;
-        return SP_REFUSED(t, "%s %s is not supported for %s", key, on ? "true" : "false",
-                          t->family->name);
+        sp_text_bool(t, key, &on);
+        if (on != wanted)
+            SP_REFUSED(t, "%s %s is not supported for %s", key, on ? "true" : "false",
+                       t->family->name);
     }
-    return SP_OK;
 }
 
 /* One K/V head for all query heads, or one for each. */
-static enum sp_status read_gpt2(struct sp_config *c, const struct sp_config_text *t)
+static void read_gpt2(struct sp_config *c, const struct sp_config_text *t)
 {
     bool shared = t->sizes->n_kv_heads == 1, wanted = shared;
-    enum sp_status st = sp_text_bool(t, "multi_query", &shared);
 
+    sp_text_bool(t, "multi_query", &shared);
     c->n_positions_table = c->max_positions;
-    if (st || shared == wanted) return st ? st : read_switches(c, t);
-    return SP_REFUSED(t, "multi_query is not supported for %s", t->family->name);
+    if (shared != wanted) SP_REFUSED(t, "multi_query is not supported for %s", t->family->name);
+    read_switches(c, t);
 }
 
 /* The first two rows of the table belong to padding. */
-static enum sp_status read_opt(struct sp_config *c, const struct sp_config_text *t)
+static void read_opt(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned width = t->sizes->n_hidden;
-    enum sp_status st = sp_text_unsigned(t, "word_embed_proj_dim", 1, SP_CAP_WIDTH, &width);
 
+    sp_text_unsigned(t, "word_embed_proj_dim", 1, SP_CAP_WIDTH, &width);
     c->n_positions_table = c->max_positions + 2;
     c->first_position = 2;
-    if (st == SP_OK && width != t->sizes->n_hidden) {
-        return SP_REFUSED(t, "word_embed_proj_dim %u is not hidden_size %u", width,
-                          t->sizes->n_hidden);
-    }
-    return st ? st : read_switches(c, t);
+    if (width != t->sizes->n_hidden)
+        SP_REFUSED(t, "word_embed_proj_dim %u is not hidden_size %u", width, t->sizes->n_hidden);
+    read_switches(c, t);
 }
 
 /* attention_types: [[["global", "local"], 12]], each list as often as the number says. Queries are
  * not scaled. */
-static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text *t)
+static void read_neo(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *types = sp_text_get(t, "attention_types");
     unsigned window = 256, layer = 0;
-    enum sp_status st;
 
     c->n_positions_table = c->max_positions;
     c->attention_scale = 1;
     c->qkv_bias = false;
-    if ((st = sp_text_unsigned(t, "window_size", 1, SP_CAP_POSITIONS, &window))) return st;
+    sp_text_unsigned(t, "window_size", 1, SP_CAP_POSITIONS, &window);
     for (size_t i = 0; i < sp_json_len(types); i++) {
         const struct sp_json *names = sp_json_at(sp_json_at(types, i), 0);
         uint64_t n = 0, len = sp_json_len(names);
@@ -265,77 +260,72 @@ static enum sp_status read_neo(struct sp_config *c, const struct sp_config_text 
     }
     for (; types == NULL && layer < c->n_layers; layer++)
         if (layer % 2) c->layers[layer].window = window;
-    if (layer == c->n_layers) return SP_OK;
-    return SP_INVALID(t, "attention_types has %u layers, expected %u", layer, c->n_layers);
+    if (layer != c->n_layers)
+        SP_INVALID(t, "attention_types has %u layers, expected %u", layer, c->n_layers);
 }
 
 /* The positions are sines and cosines, whose first two rows belong to padding. */
-static enum sp_status read_xglm(struct sp_config *c, const struct sp_config_text *t)
+static void read_xglm(struct sp_config *c, const struct sp_config_text *t)
 {
     bool scaled = true;
-    enum sp_status st = sp_text_bool(t, "scale_embedding", &scaled);
 
+    sp_text_bool(t, "scale_embedding", &scaled);
     c->sinusoidal = true;
     if (scaled) c->embedding_scale = sqrt(t->sizes->n_hidden);
-    return st ? st : read_opt(c, t);
+    read_opt(c, t);
 }
 
 /* The biases of ALiBi are products of numbers in bfloat16, and are scaled as scores are. */
-static enum sp_status read_falcon(struct sp_config *c, const struct sp_config_text *t)
+static void read_falcon(struct sp_config *c, const struct sp_config_text *t)
 {
     bool grouped = false, one = true, alibi = false;
     unsigned n = t->sizes->n_heads, n_norms = 2;
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, "new_decoder_architecture", &grouped))) return st;
-    if ((st = sp_text_bool(t, "multi_query", &one))) return st;
-    if ((st = sp_text_unsigned(t, "num_kv_heads", 1, t->sizes->n_heads, &n))) return st;
-    if ((st = sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms))) return st;
-    if ((st = sp_text_bool(t, "alibi", &alibi))) return st;
-    if ((st = read_switches(c, t))) return st;
+    sp_text_bool(t, "new_decoder_architecture", &grouped);
+    sp_text_bool(t, "multi_query", &one);
+    sp_text_unsigned(t, "num_kv_heads", 1, t->sizes->n_heads, &n);
+    sp_text_unsigned(t, "num_ln_in_parallel_attn", 1, 2, &n_norms);
+    sp_text_bool(t, "alibi", &alibi);
+    read_switches(c, t);
     c->alibi_rounded = alibi;
     if (alibi) c->alibi = 8;
     if (!grouped) n = one ? 1 : t->sizes->n_heads;
     if (t->sizes->n_heads % n != 0)
-        return SP_INVALID(t, "num_kv_heads %u does not divide %u", n, t->sizes->n_heads);
+        SP_INVALID(t, "num_kv_heads %u does not divide %u", n, t->sizes->n_heads);
     if (grouped && c->norms == SP_NORM_PARALLEL && n_norms == 2) c->norms = SP_NORM_TWIN;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].n_kv_heads = n;
         c->layers[i].norms = c->norms;
         if (alibi) c->layers[i].rope = -1;
     }
-    return SP_OK;
 }
 
-static enum sp_status read_bloom(struct sp_config *c, const struct sp_config_text *t)
+static void read_bloom(struct sp_config *c, const struct sp_config_text *t)
 {
     c->alibi = 8;
     c->normed_input = true;
-    return read_switches(c, t);
+    read_switches(c, t);
 }
 
 /* alibi_bias_max is read as in MosaicML's own code; transformers does not. */
-static enum sp_status read_mpt(struct sp_config *c, const struct sp_config_text *t)
+static void read_mpt(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *attention = sp_text_get(t, "attn_config");
     bool alibi = true, normed = false, prefix = false;
     const char *type = "multihead_attention";
-    enum sp_status st;
 
     c->alibi = 8;
-    if ((st = sp_json_get_bool(attention, "alibi", &alibi, t->err)) ||
-        (st = sp_json_get_bool(attention, "qk_ln", &normed, t->err)) ||
-        (st = sp_json_get_bool(attention, "prefix_lm", &prefix, t->err)) ||
-        (st = sp_json_get_string(attention, "attn_type", &type, t->err)) ||
-        (st = sp_json_get_double(attention, "alibi_bias_max", 1e-3, 64, &c->alibi, t->err)) ||
-        (st = sp_json_get_double(attention, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, t->err)) ||
-        (st = sp_json_get_double(attention, "softmax_scale", 1e-6, 1e6, &c->attention_scale,
-                                 t->err)))
-        return st;
-    if (alibi && !normed && !prefix && strcmp(type, "multihead_attention") == 0)
-        return read_switches(c, t);
-    return SP_REFUSED(t, "attn_config is supported with alibi and without qk_ln, prefix_lm and "
-                         "multi-query attention");
+    sp_member_bool(t, attention, "alibi", &alibi);
+    sp_member_bool(t, attention, "qk_ln", &normed);
+    sp_member_bool(t, attention, "prefix_lm", &prefix);
+    sp_member_string(t, attention, "attn_type", &type);
+    sp_member_double(t, attention, "alibi_bias_max", 1e-3, 64, &c->alibi);
+    sp_member_double(t, attention, "clip_qkv", 1e-6, 1e6, &c->qkv_limit);
+    sp_member_double(t, attention, "softmax_scale", 1e-6, 1e6, &c->attention_scale);
+    if (!alibi || normed || prefix || strcmp(type, "multihead_attention") != 0)
+        SP_REFUSED(t, "attn_config is supported with alibi and without qk_ln, prefix_lm and "
+                      "multi-query attention");
+    read_switches(c, t);
 }
 
 #define GGUF(arch)                                                                                 \

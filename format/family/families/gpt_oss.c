@@ -2,17 +2,15 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-enum sp_status sp_read_clamped_swiglu(struct sp_config *c, const struct sp_config_text *t)
+void sp_read_clamped_swiglu(struct sp_config *c, const struct sp_config_text *t)
 {
     double alpha = 1.702, limit = 7;
-    enum sp_status st;
 
-    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit))) return st;
-    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha))) return st;
-    if (alpha != 1.702) return SP_REFUSED(t, "swiglu_alpha %g is not supported, only 1.702", alpha);
+    sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit);
+    sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha);
+    if (alpha != 1.702) SP_REFUSED(t, "swiglu_alpha %g is not supported, only 1.702", alpha);
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].limits[0] = c->layers[i].limits[1] = limit;
-    return SP_OK;
 }
 
 /* Plain checkpoints interleave the columns of gate and up; MXFP4 ones (*_blocks), the rows. GGUF

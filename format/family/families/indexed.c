@@ -59,10 +59,10 @@ static const struct sp_alias axk2_aliases[] = {
     {0},
 };
 
-static enum sp_status read_axk2(struct sp_config *c, const struct sp_config_text *t)
+static void read_axk2(struct sp_config *c, const struct sp_config_text *t)
 {
     c->norm_gate_rank = 16;
-    return sp_text_unsigned(t, "gated_norm_rank", 1, SP_CAP_WIDTH, &c->norm_gate_rank);
+    sp_text_unsigned(t, "gated_norm_rank", 1, SP_CAP_WIDTH, &c->norm_gate_rank);
 }
 
 /* ---- HY 4 ---- */
@@ -82,25 +82,22 @@ static const struct sp_alias hy_v4_aliases[] = {
     {0},
 };
 
-static enum sp_status read_hy_v4(struct sp_config *c, const struct sp_config_text *t)
+static void read_hy_v4(struct sp_config *c, const struct sp_config_text *t)
 {
     double limit = 0;
-    enum sp_status st;
 
     c->hyper =
         (struct sp_hyper_config){.n_streams = 4, .strength = 2, .eps = 1e-6, .out_eps = 1e-6};
-    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
-        (st = sp_text_double(t, "hc_magnitude", 1e-6, 1e6, &c->hyper.strength)) ||
-        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps)) ||
-        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit)))
-        return st;
+    sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams);
+    sp_text_double(t, "hc_magnitude", 1e-6, 1e6, &c->hyper.strength);
+    sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps);
+    sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit);
     c->hyper.out_eps = c->hyper.eps;
     c->index.norm_eps = c->norm_eps;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].output_gate = true;
         if (c->layers[i].n_experts) c->layers[i].limits[0] = limit;
     }
-    return SP_OK;
 }
 
 /* ---- dots 3 ---- */
@@ -132,8 +129,8 @@ static const struct {
     {"swa_qk_rope_head_dim", 0},     {"swa_v_head_dim", 128},
 };
 
-static enum sp_status read_window_sizes(unsigned sizes[N_SIZES], const struct sp_config_text *t,
-                                        unsigned layer)
+static void read_window_sizes(unsigned sizes[N_SIZES], const struct sp_config_text *t,
+                              unsigned layer)
 {
     const struct sp_json *entries = sp_text_get(t, "per_layer_config"), *entry;
     char number[16];
@@ -143,20 +140,17 @@ static enum sp_status read_window_sizes(unsigned sizes[N_SIZES], const struct sp
     entry = sp_json_get(entries, number);
     for (size_t i = 0; i < N_SIZES; i++) {
         const char *key = window_sizes[i].key, *inner = key + strlen("swa_");
-        enum sp_status st;
         if (entries == NULL) sizes[i] = window_sizes[i].standard;
         n_read += sp_json_has(entry, inner);
-        st = entries ? sp_object_unsigned(entry, inner, 1, SP_CAP_WIDTH, &sizes[i], t->err)
-                     : sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &sizes[i]);
-        if (st) return st;
+        sp_member_unsigned(t, entry, inner, 1, SP_CAP_WIDTH, &sizes[i]);
+        if (entries == NULL) sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &sizes[i]);
     }
     if (sizes[ROPE] == 0 && sizes[HEAD_DIM] > sizes[NOPE])
         sizes[ROPE] = sizes[HEAD_DIM] - sizes[NOPE];
-    if ((entry != NULL) == (entries != NULL) && sp_json_len(entry) == n_read &&
-        sizes[KV_HEADS] == sizes[HEADS] && sizes[HEADS] <= SP_CAP_HEADS && sizes[ROPE] &&
-        sizes[ROPE] % 2 == 0 && sizes[HEAD_DIM] == sizes[NOPE] + sizes[ROPE])
-        return SP_OK;
-    return SP_REFUSED(t, "the sizes of layer %u are not supported for %s", layer, t->family->name);
+    if ((entry != NULL) != (entries != NULL) || sp_json_len(entry) != n_read ||
+        sizes[KV_HEADS] != sizes[HEADS] || sizes[HEADS] > SP_CAP_HEADS || sizes[ROPE] == 0 ||
+        sizes[ROPE] % 2 != 0 || sizes[HEAD_DIM] != sizes[NOPE] + sizes[ROPE])
+        SP_REFUSED(t, "the sizes of layer %u are not supported for %s", layer, t->family->name);
 }
 
 static void set_latents(struct sp_latent_config *l, const struct sp_config *c,
@@ -173,7 +167,7 @@ static void set_latents(struct sp_latent_config *l, const struct sp_config *c,
     l->kv_scale = sqrt((double)c->n_hidden / l->kv_rank);
 }
 
-static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_text *t)
+static void read_dots3(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *entries = sp_text_get(t, "per_layer_config");
     const struct sp_json *rope = sp_text_get(t, "rope_parameters");
@@ -181,19 +175,18 @@ static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_tex
                              c->latent.q_rank,   c->latent.kv_rank,    c->latent.nope_dim,
                              c->latent.rope_dim, c->latent.value_dim};
     unsigned own[N_SIZES], before[N_SIZES], n_windows = 0;
-    enum sp_status st;
 
-    if ((st = sp_text_need(t, "use_dsa")) || (st = sp_text_need(t, "use_sliding_window")) ||
-        (st = sp_text_unsigned(t, "head_dim", 1, SP_CAP_WIDTH, &all[HEAD_DIM])))
-        return st;
+    sp_text_need(t, "use_dsa");
+    sp_text_need(t, "use_sliding_window");
+    sp_text_unsigned(t, "head_dim", 1, SP_CAP_WIDTH, &all[HEAD_DIM]);
     set_latents(&c->latent, c, all);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         if (l->window == 0) continue;
         memcpy(own, all, sizeof own);
-        if ((st = read_window_sizes(own, t, i))) return st;
+        read_window_sizes(own, t, i);
         if (n_windows++ && memcmp(own, before, sizeof own) != 0)
-            return SP_REFUSED(t, "layers with a window differ in their sizes");
+            SP_REFUSED(t, "layers with a window differ in their sizes");
         memcpy(before, own, sizeof own);
         c->other_latent = c->latent;
         set_latents(&c->other_latent, c, own);
@@ -203,12 +196,11 @@ static enum sp_status read_dots3(struct sp_config *c, const struct sp_config_tex
         c->ropes[1].n_rot = own[ROPE];
     }
     if (entries && sp_json_len(entries) != n_windows)
-        return SP_REFUSED(t, "per_layer_config of layers without a window is not supported");
-    if (c->ropes[1].kind == SP_ROPE_DEFAULT && sp_json_len(sp_text_get(t, "rope_scaling")) == 0 &&
-        (sp_json_len(rope) == 0 || sp_json_get(rope, "sliding_attention")))
-        return SP_OK;
-    return SP_REFUSED(t, "one rotation of all layers, or a scaled one, is not supported for %s",
-                      t->family->name);
+        SP_REFUSED(t, "per_layer_config of layers without a window is not supported");
+    if (c->ropes[1].kind != SP_ROPE_DEFAULT || sp_json_len(sp_text_get(t, "rope_scaling")) ||
+        (sp_json_len(rope) && !sp_json_get(rope, "sliding_attention")))
+        SP_REFUSED(t, "one rotation of all layers, or a scaled one, is not supported for %s",
+                   t->family->name);
 }
 
 const struct sp_family sp_families_indexed[] = {

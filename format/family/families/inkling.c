@@ -21,23 +21,20 @@ struct defaults {
 
 /* Layers with a window have heads of their own. They are listed by type or by number; by default
  * every sixth layer has none. */
-static enum sp_status read_windows(struct sp_config *c, const struct sp_config_text *t,
-                                   const struct defaults *d)
+static void read_windows(struct sp_config *c, const struct sp_config_text *t,
+                         const struct defaults *d)
 {
     const struct sp_json *types = sp_text_get(t, "layer_types");
     const struct sp_json *local = sp_text_get(t, "local_layer_ids");
     unsigned window = d->window, heads = d->heads, kv = d->kv, dim = 128;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &window)) ||
-        (st = sp_text_unsigned(t, "swa_num_attention_heads", 1, SP_CAP_HEADS, &heads)) ||
-        (st = sp_text_unsigned(t, "swa_num_key_value_heads", 1, SP_CAP_HEADS, &kv)) ||
-        (st = sp_text_unsigned(t, "swa_head_dim", 2, SP_CAP_WIDTH, &dim)))
-        return st;
+    sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &window);
+    sp_text_unsigned(t, "swa_num_attention_heads", 1, SP_CAP_HEADS, &heads);
+    sp_text_unsigned(t, "swa_num_key_value_heads", 1, SP_CAP_HEADS, &kv);
+    sp_text_unsigned(t, "swa_head_dim", 2, SP_CAP_WIDTH, &dim);
     if (heads % kv != 0) {
-        return SP_INVALID(
-            t, "swa_num_attention_heads %u is not a multiple of swa_num_key_value_heads %u", heads,
-            kv);
+        SP_INVALID(t, "swa_num_attention_heads %u is not a multiple of swa_num_key_value_heads %u",
+                   heads, kv);
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -55,21 +52,18 @@ static enum sp_status read_windows(struct sp_config *c, const struct sp_config_t
         }
         l->score_scale = 1.0 / l->head_dim;
     }
-    return SP_OK;
 }
 
 /* With dense_intermediate_size, intermediate_size is the width of an expert. Shared experts become
  * experts that every row has. */
-static enum sp_status read_experts(struct sp_config *c, const struct sp_config_text *t)
+static void read_experts(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned dense = 0;
     bool weighed = true;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "dense_intermediate_size", 1, SP_CAP_WIDTH, &dense)) ||
-        (st = sp_text_bool(t, "shared_expert_sink", &weighed)))
-        return st;
-    if (!weighed) return SP_REFUSED(t, "shared_expert_sink false is not supported");
+    sp_text_unsigned(t, "dense_intermediate_size", 1, SP_CAP_WIDTH, &dense);
+    sp_text_bool(t, "shared_expert_sink", &weighed);
+    if (!weighed) SP_REFUSED(t, "shared_expert_sink false is not supported");
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         unsigned n = l->n_shared_ffn / l->n_ffn;
@@ -81,54 +75,47 @@ static enum sp_status read_experts(struct sp_config *c, const struct sp_config_t
         l->n_experts += n;
         l->n_experts_used += n;
     }
-    return SP_OK;
 }
 
 /* What both have. */
-static enum sp_status read_common(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct defaults *d)
+static void read_common(struct sp_config *c, const struct sp_config_text *t,
+                        const struct defaults *d)
 {
     unsigned from = d->floor, n_outputs = d->outputs ? d->outputs : c->n_vocab;
     double growth = 0.1;
-    enum sp_status st;
 
     c->normed_input = true;
     c->n_residual_taps = 4;
     c->rel_dim = 16;
     c->rel_extent = 1024;
-    if ((st = read_windows(c, t, d)) ||
-        (st = sp_text_unsigned(t, "conv_kernel_size", 1, 64, &c->n_residual_taps)) ||
-        (st = sp_text_unsigned(t, "d_rel", 1, SP_CAP_WIDTH, &c->rel_dim)) ||
-        (st = sp_text_unsigned(t, "rel_extent", 1, SP_CAP_WIDTH, &c->rel_extent)) ||
-        (st = sp_text_unsigned(t, "log_scaling_n_floor", 1, SP_CAP_POSITIONS, &from)) ||
-        (st = sp_text_double(t, "log_scaling_alpha", 0, 1e3, &growth)) ||
-        (st = sp_text_unsigned(t, "unpadded_vocab_size", 1, SP_CAP_VOCAB, &n_outputs)))
-        return st;
+    read_windows(c, t, d);
+    sp_text_unsigned(t, "conv_kernel_size", 1, 64, &c->n_residual_taps);
+    sp_text_unsigned(t, "d_rel", 1, SP_CAP_WIDTH, &c->rel_dim);
+    sp_text_unsigned(t, "rel_extent", 1, SP_CAP_WIDTH, &c->rel_extent);
+    sp_text_unsigned(t, "log_scaling_n_floor", 1, SP_CAP_POSITIONS, &from);
+    sp_text_double(t, "log_scaling_alpha", 0, 1e3, &growth);
+    sp_text_unsigned(t, "unpadded_vocab_size", 1, SP_CAP_VOCAB, &n_outputs);
     if (n_outputs < c->n_vocab) c->n_vocab = n_outputs;
     c->query_growth = (struct sp_query_growth){
         .beta = from ? growth : 0, .from = from, .offset = 1, .smooth = true};
-    return SP_OK;
 }
 
-static enum sp_status read_inkling(struct sp_config *c, const struct sp_config_text *t)
+static void read_inkling(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct defaults defaults = {512, 64, 16, 0, 0};
     double width = 24;
-    enum sp_status st;
 
-    if ((st = read_common(c, t, &defaults)) || (st = read_experts(c, t)) ||
-        (st = sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width)))
-        return st;
+    read_common(c, t, &defaults);
+    read_experts(c, t);
+    sp_text_double(t, "logits_mup_width_multiplier", 1e-6, 1e6, &width);
     c->logit_scale = 1 / width;
-    return SP_OK;
 }
 
-static enum sp_status read_second(struct sp_config *c, const struct sp_config_text *t,
-                                  const struct defaults *d)
+static void read_second(struct sp_config *c, const struct sp_config_text *t,
+                        const struct defaults *d)
 {
     const char *score = "sigmoid";
     unsigned n_block = 6;
-    enum sp_status st;
 
     c->residual_normed = c->row_sinks = c->v_norm = c->block_attention = true;
     c->activation = SP_SWIGLU_CAPPED;
@@ -136,62 +123,56 @@ static enum sp_status read_second(struct sp_config *c, const struct sp_config_te
     c->rel_clip = 8;
     c->softcaps[0] = 4;
     c->softcaps[1] = 25;
-    if ((st = read_common(c, t, d)) ||
-        (st = sp_text_double(t, "qk_l2_clip_threshold", 1e-6, 1e6, &c->qk_clip)) ||
-        (st = sp_text_double(t, "rel_l2_clip_threshold", 1e-6, 1e6, &c->rel_clip)) ||
-        (st = sp_text_double(t, "mlp_gate_softcap", 1e-3, 1e6, &c->softcaps[0])) ||
-        (st = sp_text_double(t, "mlp_up_softcap", 1e-3, 1e6, &c->softcaps[1])) ||
-        (st = sp_text_unsigned(t, "n_layers_per_attn_res_block", 1, SP_CAP_LAYERS, &n_block)) ||
-        (st = sp_text_string(t, "scoring_func", &score)))
-        return st;
-    if (strcmp(score, "sigmoid") != 0)
-        return SP_REFUSED(t, "scoring_func \"%s\" is not supported", score);
+    read_common(c, t, d);
+    sp_text_double(t, "qk_l2_clip_threshold", 1e-6, 1e6, &c->qk_clip);
+    sp_text_double(t, "rel_l2_clip_threshold", 1e-6, 1e6, &c->rel_clip);
+    sp_text_double(t, "mlp_gate_softcap", 1e-3, 1e6, &c->softcaps[0]);
+    sp_text_double(t, "mlp_up_softcap", 1e-3, 1e6, &c->softcaps[1]);
+    sp_text_unsigned(t, "n_layers_per_attn_res_block", 1, SP_CAP_LAYERS, &n_block);
+    sp_text_string(t, "scoring_func", &score);
+    if (strcmp(score, "sigmoid") != 0) SP_REFUSED(t, "scoring_func \"%s\" is not supported", score);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         l->score_scale = sqrt(l->score_scale);
         l->begins_block = i % n_block == 0;
         l->own_kv_inputs = l->window == 0;
     }
-    return SP_OK;
 }
 
-static enum sp_status read_inkling2(struct sp_config *c, const struct sp_config_text *t)
+static void read_inkling2(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct defaults defaults = {1024, 48, 8, 128000, 200058};
 
-    return read_second(c, t, &defaults);
+    read_second(c, t, &defaults);
 }
 
 /* Some of its blocks of layers run several times. */
-static enum sp_status read_looped(struct sp_config *c, const struct sp_config_text *t)
+static void read_looped(struct sp_config *c, const struct sp_config_text *t)
 {
     static const struct defaults defaults = {1024, 24, 8, 8192, 200058};
     const struct sp_json *object = sp_text_get(t, "loop_config");
     unsigned first = 6, end = 18, n_runs = 3, rank = 64, most = SP_CAP_LAYERS;
-    enum sp_status st;
 
-    if ((st = read_second(c, t, &defaults)) ||
-        (st = sp_text_unsigned(t, "loop_layer_index_start", 1, most, &first)) ||
-        (st = sp_text_unsigned(t, "loop_layer_index_end", 1, most, &end)) ||
-        (st = sp_text_unsigned(t, "loop_num_passes", 1, 64, &n_runs)) ||
-        (st = sp_text_unsigned(t, "loop_gate_rank", 1, SP_CAP_WIDTH, &rank)) ||
-        (st = sp_object_unsigned(object, "core_start", 1, most, &first, t->err)) ||
-        (st = sp_object_unsigned(object, "core_end", 1, most, &end, t->err)) ||
-        (st = sp_object_unsigned(object, "num_passes", 1, 64, &n_runs, t->err)) ||
-        (st = sp_object_unsigned(object, "gate_rank", 1, SP_CAP_WIDTH, &rank, t->err)))
-        return st;
+    read_second(c, t, &defaults);
+    sp_text_unsigned(t, "loop_layer_index_start", 1, most, &first);
+    sp_text_unsigned(t, "loop_layer_index_end", 1, most, &end);
+    sp_text_unsigned(t, "loop_num_passes", 1, 64, &n_runs);
+    sp_text_unsigned(t, "loop_gate_rank", 1, SP_CAP_WIDTH, &rank);
+    sp_member_unsigned(t, object, "core_start", 1, most, &first);
+    sp_member_unsigned(t, object, "core_end", 1, most, &end);
+    sp_member_unsigned(t, object, "num_passes", 1, 64, &n_runs);
+    sp_member_unsigned(t, object, "gate_rank", 1, SP_CAP_WIDTH, &rank);
     if (first >= end || end > c->n_layers || !c->layers[first].begins_block ||
         (end < c->n_layers && !c->layers[end].begins_block)) {
-        return SP_INVALID(t, "layers %u to %u, which repeat, are no blocks of %u", first, end,
-                          c->n_layers);
+        SP_INVALID(t, "layers %u to %u, which repeat, are no blocks of %u", first, end,
+                   c->n_layers);
     }
     c->first_looped = first;
     c->n_looped = end - first;
     c->message_rank = rank;
-    if ((st = sp_config_repeat_layers(c, first, end - first, n_runs, t->err))) return st;
+    if (sp_text_failed(t) || sp_config_repeat_layers(c, first, end - first, n_runs, t->err)) return;
     for (unsigned i = 1; i < n_runs; i++)
         c->layers[first + i * c->n_looped].restarts = true;
-    return SP_OK;
 }
 
 static const struct sp_key_name inkling_keys[] = {

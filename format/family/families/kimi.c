@@ -47,10 +47,10 @@ static const struct sp_alias kimi_expert_aliases[] = {
     {0},
 };
 
-static enum sp_status read_kimi(struct sp_config *c, const struct sp_config_text *t)
+static void read_kimi(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)c;
-    return sp_text_need(t, "mla_use_nope");
+    sp_text_need(t, "mla_use_nope");
 }
 
 /* ---- Ling 3.0 ---- */
@@ -102,16 +102,14 @@ static const struct sp_key_name bailing_keys[] = {
     {0},
 };
 
-static enum sp_status read_bailing(struct sp_config *c, const struct sp_config_text *t)
+static void read_bailing(struct sp_config *c, const struct sp_config_text *t)
 {
     bool safe = true;
     double floor = -5;
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, "kda_safe_gate", &safe))) return st;
-    if ((st = sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor))) return st;
+    sp_text_bool(t, "kda_safe_gate", &safe);
+    sp_text_double(t, "kda_lower_bound", -1e3, -1e-6, &floor);
     c->delta.decay_floor = safe ? floor : 0;
-    return SP_OK;
 }
 
 /* ---- GLM-5.3: its layers with hyper-connections, and an index over pools of tokens ---- */
@@ -139,26 +137,23 @@ static const struct sp_alias glm5_aliases[] = {
     {0},
 };
 
-static enum sp_status read_glm5(struct sp_config *c, const struct sp_config_text *t)
+static void read_glm5(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *object = sp_text_get(t, "linear_attn_config");
     double limit = 10, floor = -5;
-    enum sp_status st;
 
     c->hyper = (struct sp_hyper_config){
         .n_streams = 4, .strength = 2, .eps = 1e-6, .n_balance = 20, .mean = true};
-    if ((st = sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
-        (st = sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance)) ||
-        (st = sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps)) ||
-        (st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit)) ||
-        (st = sp_text_double(t, "linear_lower_bound", -1e3, -1e-6, &floor)) ||
-        (st = sp_json_get_double(object, "gate_lower_bound", -1e3, -1e-6, &floor, t->err)) ||
-        (st = sp_text_need(t, "index_kpool_always_select_tail")))
-        return st;
+    sp_text_unsigned(t, "hc_mult", 2, SP_MAX_STREAMS, &c->hyper.n_streams);
+    sp_text_unsigned(t, "hc_sinkhorn_iters", 1, 1000, &c->hyper.n_balance);
+    sp_text_double(t, "hc_eps", 0, 1, &c->hyper.eps);
+    sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &limit);
+    sp_text_double(t, "linear_lower_bound", -1e3, -1e-6, &floor);
+    sp_member_double(t, object, "gate_lower_bound", -1e3, -1e-6, &floor);
+    sp_text_need(t, "index_kpool_always_select_tail");
     c->delta.decay_floor = floor;
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].limits[0] = c->layers[i].limits[1] = limit;
-    return SP_OK;
 }
 
 const struct sp_family sp_families_kimi[] = {

@@ -13,38 +13,35 @@ static const struct sp_alias llama4_aliases[] = {
 };
 
 /* Queries of layers without rotation grow with their position. Old files state a number. */
-static enum sp_status read_growth(struct sp_query_growth *g, const struct sp_config_text *t)
+static void read_growth(struct sp_query_growth *g, const struct sp_config_text *t)
 {
     const struct sp_json *v = sp_text_get(t, "attn_temperature_tuning");
     unsigned from = 8192;
     double tuned = 1;
     bool on = true;
-    enum sp_status st;
 
     if (v && !sp_json_to_bool(v, &on) && sp_json_to_double(v, &tuned)) on = tuned != 0;
     *g = (struct sp_query_growth){.beta = on ? 0.1 : 0, .offset = 1, .unrotated_only = true};
-    if (on && (st = sp_text_double(t, "attn_scale", 0, 1e3, &g->beta))) return st;
-    st = sp_text_unsigned(t, "floor_scale", 1, SP_CAP_POSITIONS, &from);
+    if (on) sp_text_double(t, "attn_scale", 0, 1e3, &g->beta);
+    sp_text_unsigned(t, "floor_scale", 1, SP_CAP_POSITIONS, &from);
     g->from = from;
-    return st;
 }
 
-static enum sp_status read_llama4(struct sp_config *c, const struct sp_config_text *t)
+static void read_llama4(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char key[] = "attention_chunk_size";
     const struct sp_json *list = sp_text_get(t, "layer_types");
     unsigned chunk = sp_text_has(t, key) ? 0 : 8192;
-    enum sp_status st;
 
     c->qk_norm_weightless = true;
-    if ((st = sp_text_unsigned(t, key, 1, SP_CAP_POSITIONS, &chunk))) return st;
+    sp_text_unsigned(t, key, 1, SP_CAP_POSITIONS, &chunk);
     for (unsigned i = 0; i < c->n_layers; i++) {
         const char *type = sp_json_to_string(sp_json_at(list, i), NULL);
         struct sp_layer_config *l = &c->layers[i];
         l->chunked = chunk && (type ? strcmp(type, "chunked_attention") == 0 : l->rope >= 0);
         if (l->chunked) l->window = chunk;
     }
-    return read_growth(&c->query_growth, t);
+    read_growth(&c->query_growth, t);
 }
 
 const struct sp_family sp_families_llama4[] = {

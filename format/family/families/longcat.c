@@ -26,10 +26,10 @@ static const struct sp_alias longcat_aliases[] = {
     {0},
 };
 
-static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_text *t)
+static void read_longcat(struct sp_config *c, const struct sp_config_text *t)
 {
     if (c->latent.q_rank == 0)
-        return SP_INVALID(t, "q_lora_rank is missing, which %s needs", t->family->name);
+        SP_INVALID(t, "q_lora_rank is missing, which %s needs", t->family->name);
     c->latent.q_scale = sqrt((double)t->sizes->n_hidden / c->latent.q_rank);
     c->latent.kv_scale = sqrt((double)t->sizes->n_hidden / c->latent.kv_rank);
     for (unsigned i = 0; i < c->n_layers; i++)
@@ -37,7 +37,7 @@ static enum sp_status read_longcat(struct sp_config *c, const struct sp_config_t
     c->routing.n_zero = 256;
     if (sp_text_has(t, "zero_expert_num") && sp_text_get(t, "zero_expert_num") == NULL)
         c->routing.n_zero = 0;
-    return sp_text_unsigned(t, "zero_expert_num", 0, SP_CAP_EXPERTS, &c->routing.n_zero);
+    sp_text_unsigned(t, "zero_expert_num", 0, SP_CAP_EXPERTS, &c->routing.n_zero);
 }
 
 static unsigned name_longcat_layer(char *out, size_t size, const struct sp_config *config,

@@ -11,38 +11,35 @@
 /* Two stacks of layers, L and H, each of which reads the sum of both their outputs: L runs L_cycles
  * times, then H once, and all that H_cycles times. The output of H begins as the embedding, that of
  * L as z_L_init. */
-static enum sp_status read_hrm(struct sp_config *c, const struct sp_config_text *t)
+static void read_hrm(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned n = t->sizes->n_layers, n_low = 3, n_high = 2;
     double spread = 0.02;
     bool prefix = true;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "num_layers_per_stack", 1, n, &n)) ||
-        (st = sp_text_unsigned(t, "L_cycles", 1, 64, &n_low)) ||
-        (st = sp_text_unsigned(t, "H_cycles", 1, 64, &n_high)) ||
-        (st = sp_text_double(t, "initializer_range", 1e-6, 1, &spread)) ||
-        (st = sp_text_bool(t, "prefix_lm", &prefix)))
-        return st;
+    sp_text_unsigned(t, "num_layers_per_stack", 1, n, &n);
+    sp_text_unsigned(t, "L_cycles", 1, 64, &n_low);
+    sp_text_unsigned(t, "H_cycles", 1, 64, &n_high);
+    sp_text_double(t, "initializer_range", 1e-6, 1, &spread);
+    sp_text_bool(t, "prefix_lm", &prefix);
     c->starts = true;
     c->embedding_scale = 1 / spread;
-    if ((st = sp_text_double(t, "embedding_scale", 1e-6, 1e6, &c->embedding_scale))) return st;
+    sp_text_double(t, "embedding_scale", 1e-6, 1e6, &c->embedding_scale);
     c->n_layers = n;
-    if ((st = sp_config_repeat_layers(c, 0, n, 2, t->err))) return st;
+    if (sp_config_repeat_layers(c, 0, n, 2, t->err)) return;
     for (unsigned i = n; i < 2 * n; i++)
         c->layers[i].repeats = 0;
-    if ((st = sp_config_repeat_layers(c, 0, n, n_low, t->err)) ||
-        (st = sp_config_repeat_layers(c, 0, n * (n_low + 1), n_high, t->err)))
-        return st;
+    if (sp_config_repeat_layers(c, 0, n, n_low, t->err) ||
+        sp_config_repeat_layers(c, 0, n * (n_low + 1), n_high, t->err))
+        return;
     for (unsigned i = 0; i < c->n_layers; i += n) {
         unsigned run = i / n % (n_low + 1);
         c->layers[i].joins = SP_JOIN_ADD | (i ? SP_JOIN_NORM : SP_JOIN_FIRST);
         if (i && (run == 0 || run == n_low)) c->layers[i].joins |= SP_JOIN_KEEP;
     }
-    if (!prefix) return SP_OK;
-    return sp_warn(t->warnings, t->err,
-                   "prefix_lm: every token attends to those before it alone, as it does in "
-                   "transformers without token_type_ids");
+    if (prefix)
+        SP_NOTED(t, "prefix_lm: every token attends to those before it alone, as it does in "
+                    "transformers without token_type_ids");
 }
 
 static unsigned name_hrm_layer(char *out, size_t size, const struct sp_config *config,
@@ -71,46 +68,41 @@ static const struct sp_alias hrm_aliases[] = {
 /* ---- Dory (nGPT, arXiv 2410.01131) ---- */
 
 /* A config may count attention and MLP as layers of their own. */
-static enum sp_status read_dory(struct sp_config *c, const struct sp_config_text *t)
+static void read_dory(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned n_first = 8, n_last = 8, n_loop = 0, n_loops = 2, step = 1;
     const char *mode = "per_loop";
-    enum sp_status st;
 
     c->unit.init = 0.0177;
     c->unit.rate = 0.05;
-    if ((st = sp_text_double(t, "initializer_range", 1e-6, 1, &c->unit.init)) ||
-        (st = sp_text_double(t, "ngpt_alpha_init", 1e-6, 1, &c->unit.rate)) ||
-        (st = sp_text_unsigned(t, "n_input_layers", 1, SP_CAP_LAYERS, &n_first)) ||
-        (st = sp_text_unsigned(t, "n_output_layers", 0, SP_CAP_LAYERS, &n_last)) ||
-        (st = sp_text_unsigned(t, "n_recurrent_layers", 1, SP_CAP_LAYERS, &n_loop)) ||
-        (st = sp_text_unsigned(t, "n_recurrent_loops", 1, 64, &n_loops)) ||
-        (st = sp_text_string(t, "recurrent_kv_cache_mode", &mode)))
-        return st;
+    sp_text_double(t, "initializer_range", 1e-6, 1, &c->unit.init);
+    sp_text_double(t, "ngpt_alpha_init", 1e-6, 1, &c->unit.rate);
+    sp_text_unsigned(t, "n_input_layers", 1, SP_CAP_LAYERS, &n_first);
+    sp_text_unsigned(t, "n_output_layers", 0, SP_CAP_LAYERS, &n_last);
+    sp_text_unsigned(t, "n_recurrent_layers", 1, SP_CAP_LAYERS, &n_loop);
+    sp_text_unsigned(t, "n_recurrent_loops", 1, 64, &n_loops);
+    sp_text_string(t, "recurrent_kv_cache_mode", &mode);
     if (strcmp(mode, "per_loop") != 0)
-        return SP_REFUSED(t, "recurrent_kv_cache_mode \"%s\" is not supported", mode);
+        SP_REFUSED(t, "recurrent_kv_cache_mode \"%s\" is not supported", mode);
     if (strcmp(sp_text_at(sp_text_get(t, "layer_types"), 1), "mlp") == 0) step = 2;
     c->n_layers /= step;
     n_first /= step;
     n_last /= step;
     n_loop = n_loop ? n_loop / step : c->n_layers - n_first - n_last;
     if (n_first == 0 || n_loop == 0 || n_loop > c->n_layers ||
-        n_first + n_loop + n_last != c->n_layers) {
-        return SP_INVALID(t, "%u layers are not %u, %u and %u", c->n_layers, n_first, n_loop,
-                          n_last);
-    }
+        n_first + n_loop + n_last != c->n_layers)
+        SP_INVALID(t, "%u layers are not %u, %u and %u", c->n_layers, n_first, n_loop, n_last);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         *l = c->layers[i * step];
         l->kv_source = (int)i;
         l->stream_scales[0] = l->stream_scales[1] = 1;
     }
-    if ((st = sp_config_repeat_layers(c, n_first, n_loop, n_loops, t->err))) return st;
+    if (sp_text_failed(t) || sp_config_repeat_layers(c, n_first, n_loop, n_loops, t->err)) return;
     for (unsigned i = 0; i < n_loops; i++) {
         c->layers[n_first + i * n_loop].joins =
             SP_JOIN_NORM | SP_JOIN_ADD | (i ? 0 : SP_JOIN_FIRST);
     }
-    return SP_OK;
 }
 
 /* Published checkpoints have attention and MLP as layers of their own; transformers saves pairs. */

@@ -40,23 +40,21 @@ static const struct sp_mamba_family mamba_zamba2 = {
     .one_limit = true,
 };
 
-static enum sp_status read_zamba2(struct sp_config *c, const struct sp_config_text *t)
+static void read_zamba2(struct sp_config *c, const struct sp_config_text *t)
 {
     bool rotates = false, extended = false;
     unsigned n_blocks = 1, used[SP_CAP_LAYERS], n_used = 0;
-    enum sp_status st;
 
     c->block_rank = 128;
-    if ((st = sp_text_unsigned(t, "num_mem_blocks", 1, SP_CAP_LAYERS, &n_blocks)) ||
-        (st = sp_text_unsigned(t, "adapter_rank", 1, SP_CAP_WIDTH, &c->block_rank)) ||
-        (st = sp_text_bool(t, "use_shared_attention_adapter", &c->block_adapts_qkv)) ||
-        (st = sp_text_bool(t, "use_mem_rope", &rotates)) ||
-        (st = sp_text_bool(t, "use_long_context", &extended)))
-        return st;
-    if (extended) return SP_REFUSED(t, "use_long_context is not supported for %s", t->family->name);
+    sp_text_unsigned(t, "num_mem_blocks", 1, SP_CAP_LAYERS, &n_blocks);
+    sp_text_unsigned(t, "adapter_rank", 1, SP_CAP_WIDTH, &c->block_rank);
+    sp_text_bool(t, "use_shared_attention_adapter", &c->block_adapts_qkv);
+    sp_text_bool(t, "use_mem_rope", &rotates);
+    sp_text_bool(t, "use_long_context", &extended);
+    if (extended) SP_REFUSED(t, "use_long_context is not supported for %s", t->family->name);
     if (t->sizes->head_dim * t->sizes->n_heads != 2 * t->sizes->n_hidden) {
-        return SP_INVALID(t, "%u heads of %u dims are not twice hidden_size %u", t->sizes->n_heads,
-                          t->sizes->head_dim, t->sizes->n_hidden);
+        SP_INVALID(t, "%u heads of %u dims are not twice hidden_size %u", t->sizes->n_heads,
+                   t->sizes->head_dim, t->sizes->n_hidden);
     }
     c->attention_scale = sqrt(2.0 / t->sizes->head_dim);
     c->layers[0].joins = SP_JOIN_FIRST;
@@ -72,7 +70,6 @@ static enum sp_status read_zamba2(struct sp_config *c, const struct sp_config_te
         used[n_used++] = i;
         l->repeats = i - used[(n_used - 1) % n_blocks];
     }
-    return SP_OK;
 }
 
 /* The adapters of all uses of a block are stored with its first use, each under the number of its

@@ -13,32 +13,27 @@ static const struct sp_alias mimo_head_names[] = {
 };
 
 /* sliding_window_size does not count the row itself. */
-static enum sp_status read_mimo(struct sp_config *c, const struct sp_config_text *t)
+static void read_mimo(struct sp_config *c, const struct sp_config_text *t)
 {
     unsigned value_dim = 128, before = 0;
-    enum sp_status st;
 
     c->value_scale = 0.707;
     c->window_sinks = true;
-    if ((st = sp_text_unsigned(t, "v_head_dim", 1, SP_CAP_WIDTH, &value_dim)) ||
-        (st = sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &before)) ||
-        (st = sp_text_double(t, "attention_value_scale", 1e-6, 1e6, &c->value_scale)))
-        return st;
+    sp_text_unsigned(t, "v_head_dim", 1, SP_CAP_WIDTH, &value_dim);
+    sp_text_unsigned(t, "sliding_window_size", 1, SP_CAP_POSITIONS, &before);
+    sp_text_double(t, "attention_value_scale", 1e-6, 1e6, &c->value_scale);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
-        if (value_dim > l->head_dim) {
-            return SP_REFUSED(t, "v_head_dim %u is larger than head_dim %u", value_dim,
-                              l->head_dim);
-        }
+        if (value_dim > l->head_dim)
+            SP_REFUSED(t, "v_head_dim %u is larger than head_dim %u", value_dim, l->head_dim);
         l->value_dim = value_dim == l->head_dim ? 0 : value_dim;
         if (l->window == 0) continue;
         l->n_kv_heads = 2 * t->sizes->n_kv_heads;
         if (before) l->window = before + 1;
-        if (l->n_heads % l->n_kv_heads == 0) continue;
-        return SP_INVALID(t, "num_attention_heads %u is not a multiple of %u", l->n_heads,
-                          l->n_kv_heads);
+        if (l->n_heads % l->n_kv_heads != 0)
+            SP_INVALID(t, "num_attention_heads %u is not a multiple of %u", l->n_heads,
+                       l->n_kv_heads);
     }
-    return SP_OK;
 }
 
 const struct sp_family sp_families_mimo[] = {

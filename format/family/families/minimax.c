@@ -19,25 +19,24 @@ static const struct sp_alias minimax_aliases[] = {
     {0},
 };
 
-static enum sp_status read_scale(double *out, const struct sp_config_text *t, const char *key)
+static void read_scale(double *out, const struct sp_config_text *t, const char *key)
 {
     *out = 1;
-    return sp_text_double(t, key, 1e-6, 1e6, out);
+    sp_text_double(t, key, 1e-6, 1e6, out);
 }
 
 /* A head of lightning attention is one of attention. Each sublayer multiplies its normed input,
  * which becomes the residual stream, by alpha and its output by beta. */
-static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_text *t)
+static void read_minimax(struct sp_config *c, const struct sp_config_text *t)
 {
     double full[2], linear[2], mlp[2];
-    enum sp_status st;
 
-    if ((st = read_scale(&full[0], t, "full_attn_alpha_factor"))) return st;
-    if ((st = read_scale(&full[1], t, "full_attn_beta_factor"))) return st;
-    if ((st = read_scale(&linear[0], t, "linear_attn_alpha_factor"))) return st;
-    if ((st = read_scale(&linear[1], t, "linear_attn_beta_factor"))) return st;
-    if ((st = read_scale(&mlp[0], t, "mlp_alpha_factor"))) return st;
-    if ((st = read_scale(&mlp[1], t, "mlp_beta_factor"))) return st;
+    read_scale(&full[0], t, "full_attn_alpha_factor");
+    read_scale(&full[1], t, "full_attn_beta_factor");
+    read_scale(&linear[0], t, "linear_attn_alpha_factor");
+    read_scale(&linear[1], t, "linear_attn_beta_factor");
+    read_scale(&mlp[0], t, "mlp_alpha_factor");
+    read_scale(&mlp[1], t, "mlp_beta_factor");
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         bool is_linear = l->mixers & SP_MIXER_DELTA_NET;
@@ -51,7 +50,6 @@ static enum sp_status read_minimax(struct sp_config *c, const struct sp_config_t
         c->delta.n_key_heads = c->delta.n_value_heads = t->sizes->n_heads;
         c->delta.key_dim = c->delta.value_dim = t->sizes->head_dim;
     }
-    return SP_OK;
 }
 
 /* ---- MiniMax-M3 ---- */
@@ -92,37 +90,35 @@ static bool find_indexed(struct sp_config *c, const struct sp_config_text *t)
     return any;
 }
 
-static enum sp_status read_m3(struct sp_config *c, const struct sp_config_text *t)
+static void read_m3(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_index_config x = {.n_heads = 4, .head_dim = 128, .block = 128, .n_local = 1};
     unsigned n_blocks = 16;
-    enum sp_status st;
 
     c->activation = SP_SWIGLU_CLAMPED;
-    if ((st = sp_read_clamped_swiglu(c, t)) ||
-        (st = sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &x.n_heads)) ||
-        (st = sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &x.head_dim)) ||
-        (st = sp_text_unsigned(t, "index_block_size", 1, 65536, &x.block)) ||
-        (st = sp_text_unsigned(t, "index_topk_blocks", 1, 65536, &n_blocks)) ||
-        (st = sp_text_unsigned(t, "index_local_blocks", 0, 65536, &x.n_local)))
-        return st;
+    sp_read_clamped_swiglu(c, t);
+    sp_text_unsigned(t, "index_n_heads", 1, SP_CAP_HEADS, &x.n_heads);
+    sp_text_unsigned(t, "index_head_dim", 1, SP_CAP_WIDTH, &x.head_dim);
+    sp_text_unsigned(t, "index_block_size", 1, 65536, &x.block);
+    sp_text_unsigned(t, "index_topk_blocks", 1, 65536, &n_blocks);
+    sp_text_unsigned(t, "index_local_blocks", 0, 65536, &x.n_local);
     x.norm_eps = c->norm_eps;
     x.top_k = n_blocks * x.block;
-    if (!find_indexed(c, t)) return SP_OK;
+    if (!find_indexed(c, t)) return;
     c->index = x;
     if (x.n_local == 0 || x.n_local > n_blocks) {
-        return SP_REFUSED(t, "index_local_blocks %u is not from 1 to %u, index_topk_blocks",
-                          x.n_local, n_blocks);
+        SP_REFUSED(t, "index_local_blocks %u is not from 1 to %u, index_topk_blocks", x.n_local,
+                   n_blocks);
     }
     if (t->sizes->n_kv_heads % x.n_heads != 0) {
-        return SP_REFUSED(t, "index_n_heads %u does not divide num_key_value_heads %u", x.n_heads,
-                          t->sizes->n_kv_heads);
+        SP_REFUSED(t, "index_n_heads %u does not divide num_key_value_heads %u", x.n_heads,
+                   t->sizes->n_kv_heads);
     }
-    if (c->ropes[0].n_rot <= x.head_dim && n_blocks <= SP_CAP_POSITIONS / x.block) return SP_OK;
-    return SP_INVALID(t,
-                      "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u "
-                      "tokens are more than %d",
-                      x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
+    if (c->ropes[0].n_rot > x.head_dim || n_blocks > SP_CAP_POSITIONS / x.block)
+        SP_INVALID(t,
+                   "index_head_dim %u has no room for %u rotated dims, or %u blocks of %u "
+                   "tokens are more than %d",
+                   x.head_dim, c->ropes[0].n_rot, n_blocks, x.block, SP_CAP_POSITIONS);
 }
 
 const struct sp_family sp_families_minimax[] = {

@@ -50,14 +50,14 @@ static const struct sp_alias large4_aliases[] = {
 
 /* kv_source_layers. Of the layers that rotate, and of the others, transformers uses the latents of
  * the last one before that a later layer names, so no other may be named. */
-static enum sp_status read_sources(struct sp_config *c, const struct sp_config_text *t)
+static void read_sources(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char key[] = "kv_source_layers";
     const struct sp_json *list = sp_text_get(t, key);
     int last[2] = {-1, -1};
 
     if (list && sp_json_len(list) != c->n_layers)
-        return SP_INVALID(t, "%s has %zu values, expected %u", key, sp_json_len(list), c->n_layers);
+        SP_INVALID(t, "%s has %zu values, expected %u", key, sp_json_len(list), c->n_layers);
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
         int64_t source = i;
@@ -69,14 +69,13 @@ static enum sp_status read_sources(struct sp_config *c, const struct sp_config_t
         }
         if (source == i && later) last[l->rope < 0] = (int)i;
         l->kv_source = (int)source;
-        if (source == i || (source >= 0 && source == last[l->rope < 0])) continue;
-        return SP_REFUSED(t, "%s[%u] is not the last layer of its kind that others name", key, i);
+        if (source != i && (source < 0 || source != last[l->rope < 0]))
+            SP_REFUSED(t, "%s[%u] is not the last layer of its kind that others name", key, i);
     }
-    return SP_OK;
 }
 
 /* Layers without a rotation have as many dims that do not rotate. */
-static enum sp_status read_large4(struct sp_config *c, const struct sp_config_text *t)
+static void read_large4(struct sp_config *c, const struct sp_config_text *t)
 {
     c->ssmax = c->learned_rope = true;
     c->latent.q_rank = 0; /* the class does not read q_lora_rank */
@@ -89,7 +88,7 @@ static enum sp_status read_large4(struct sp_config *c, const struct sp_config_te
         c->layers[i].other_latent = true;
         c->layers[i].head_dim = c->latent.kv_rank;
     }
-    return read_sources(c, t);
+    read_sources(c, t);
 }
 
 #define MISTRAL_LAYERS                                                                             \

@@ -3,30 +3,28 @@
 #include "format/family/families/families.h"
 
 /* Every fourth layer, counted from the last, has no window and no rotary embedding by default. */
-static enum sp_status read_glimmer(struct sp_config *c, const struct sp_config_text *t)
+static void read_glimmer(struct sp_config *c, const struct sp_config_text *t)
 {
     bool listed = sp_text_get(t, "layer_types"), rotated = sp_text_get(t, "layer_rope_theta");
     double scale = 3.87;
-    enum sp_status st;
 
     c->logit_scale = 0.19611613513818404;
     c->post_norm_eps = 1e-8;
     c->qk_norm_weightless = c->final_unshifted = true;
-    if ((st = sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale))) return st;
-    if ((st = sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale))) return st;
-    if ((st = sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps))) return st;
+    sp_text_double(t, "qk_scale_factor", 1e-6, 1e6, &scale);
+    sp_text_double(t, "output_multiplier", 1e-6, 1e6, &c->logit_scale);
+    sp_text_double(t, "post_norm_eps", 1e-30, 1, &c->post_norm_eps);
     c->attention_scale *= scale;
     for (unsigned i = 0; i < c->n_layers; i++) {
         bool full = (c->n_layers - 1 - i) % 4 == 0;
         if (full && !listed) c->layers[i].window = 0;
         if (full && !rotated) c->layers[i].rope = -1;
     }
-    return SP_OK;
 }
 
 /* The assistant's rows see the whole block, and a window counts the tokens on either side. It reads
  * embeddings before their norm. */
-static enum sp_status read_assistant(struct sp_config *c, const struct sp_config_text *t)
+static void read_assistant(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)t;
     c->draft.raw_embeddings = true;
@@ -36,7 +34,6 @@ static enum sp_status read_assistant(struct sp_config *c, const struct sp_config
         c->layers[i].causal = false;
         if (c->layers[i].window) c->layers[i].window++;
     }
-    return SP_OK;
 }
 
 const struct sp_family sp_families_muse[] = {

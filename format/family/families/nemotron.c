@@ -33,9 +33,9 @@ static const struct sp_gguf_member nemotron_h_members[] = {
     {0},
 };
 
-static enum sp_status read_nemotron_h(struct sp_config *c, const struct sp_config_text *t)
+static void read_nemotron_h(struct sp_config *c, const struct sp_config_text *t)
 {
-    return sp_text_unsigned(t, "moe_latent_size", 1, t->sizes->n_hidden, &c->n_latent);
+    sp_text_unsigned(t, "moe_latent_size", 1, t->sizes->n_hidden, &c->n_latent);
 }
 
 /* The attention and the experts of its layer are layers of a checkpoint. */

@@ -27,13 +27,13 @@ static const struct sp_delta_family delta_hybrid = {
 
 /* Attention layers have the norms of OLMo 2, delta layers those of Llama. Without a theta there is
  * no rotary embedding. */
-static enum sp_status read_hybrid(struct sp_config *c, const struct sp_config_text *t)
+static void read_hybrid(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *rope = sp_text_get(t, "rope_parameters");
     bool rotated = sp_text_get(t, "rope_theta") || sp_json_get(rope, "rope_theta");
     bool negative = true;
-    enum sp_status st = sp_text_bool(t, "linear_allow_neg_eigval", &negative);
 
+    sp_text_bool(t, "linear_allow_neg_eigval", &negative);
     c->delta.strength = negative ? 2 : 1;
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -41,7 +41,6 @@ static enum sp_status read_hybrid(struct sp_config *c, const struct sp_config_te
         l->norms = SP_NORM_POST;
         if (!rotated) l->rope = -1;
     }
-    return st;
 }
 
 const struct sp_family sp_families_olmo[] = {

@@ -8,15 +8,13 @@ static const struct sp_alias phi3_aliases[] = {
 };
 
 /* Experts near the best one share its weight. */
-static enum sp_status read_phimoe(struct sp_config *c, const struct sp_config_text *t)
+static void read_phimoe(struct sp_config *c, const struct sp_config_text *t)
 {
     double noise = 0.01;
-    enum sp_status st;
 
-    if ((st = sp_text_bool(t, "lm_head_bias", &c->head_bias))) return st;
-    st = sp_text_double(t, "router_jitter_noise", 0, 1e6, &noise);
+    sp_text_bool(t, "lm_head_bias", &c->head_bias);
+    sp_text_double(t, "router_jitter_noise", 0, 1e6, &noise);
     c->routing.jitter = 2 * noise;
-    return st;
 }
 
 #define PHI3_LAYERS                                                                                \

@@ -91,96 +91,91 @@ static const struct sp_alias qwen4_aliases[] = {
 };
 
 /* Without any of its keys there is no index. */
-static enum sp_status read_qwen4_index(struct sp_config *c, const struct sp_config_text *t)
+static void read_qwen4_index(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_index_config x = {.mean = true, .norm_eps = c->norm_eps};
     unsigned n_keys = 0;
-    enum sp_status st;
 
-    if ((st = sp_text_unsigned(t, "indexer_n_heads", 1, SP_CAP_HEADS, &x.n_heads)) ||
-        (st = sp_text_unsigned(t, "indexer_kv_heads", 1, 1, &n_keys)) ||
-        (st = sp_text_unsigned(t, "indexer_head_dim", c->ropes[0].n_rot, 512, &x.head_dim)) ||
-        (st = sp_text_unsigned(t, "indexer_budget", 1, SP_CAP_POSITIONS, &x.top_k)) ||
-        (st = sp_text_unsigned(t, "indexer_compress_ratio", 1, 65536, &x.pool)))
-        return st;
+    sp_text_unsigned(t, "indexer_n_heads", 1, SP_CAP_HEADS, &x.n_heads);
+    sp_text_unsigned(t, "indexer_kv_heads", 1, 1, &n_keys);
+    sp_text_unsigned(t, "indexer_head_dim", c->ropes[0].n_rot, 512, &x.head_dim);
+    sp_text_unsigned(t, "indexer_budget", 1, SP_CAP_POSITIONS, &x.top_k);
+    sp_text_unsigned(t, "indexer_compress_ratio", 1, 65536, &x.pool);
     if (x.n_heads && n_keys && x.head_dim && x.pool && x.top_k && x.top_k % x.pool == 0) {
         if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) c->index = x;
-        return SP_OK;
+        return;
     }
-    if (!x.n_heads && !n_keys && !x.head_dim && !x.pool && !x.top_k) return SP_OK;
-    return SP_INVALID(
-        t, "one of indexer_n_heads, indexer_kv_heads, indexer_head_dim, indexer_budget and "
-           "indexer_compress_ratio is missing, or the fourth no multiple of the last");
+    if (x.n_heads || n_keys || x.head_dim || x.pool || x.top_k)
+        SP_INVALID(t,
+                   "one of indexer_n_heads, indexer_kv_heads, indexer_head_dim, indexer_budget and "
+                   "indexer_compress_ratio is missing, or the fourth no multiple of the last");
 }
 
 /* Numbers the layers that have a table of n-grams, which are listed from 1. */
-static enum sp_status find_tables(struct sp_config *c, const struct sp_json *list,
-                                  const struct sp_config_text *t)
+static void find_tables(struct sp_config *c, const struct sp_json *list,
+                        const struct sp_config_text *t)
 {
     int64_t before = 0, v;
 
     for (unsigned i = 0; i < sp_json_len(list); i++, before = v) {
         if (i == SP_MAX_NGRAM_TABLES || !sp_json_to_i64(sp_json_at(list, i), &v) || v <= before ||
             v > c->n_layers || !(c->layers[v - 1].mixers & SP_MIXER_DELTA_NET)) {
-            return SP_REFUSED(
-                t, "ple_layer_ids[%u] is not the next of up to %d linear_attention layers", i,
-                SP_MAX_NGRAM_TABLES);
+            SP_REFUSED(t, "ple_layer_ids[%u] is not the next of up to %d linear_attention layers",
+                       i, SP_MAX_NGRAM_TABLES);
+            return;
         }
         c->layers[v - 1].ngrams = i + 1;
     }
-    return SP_OK;
 }
 
-static enum sp_status read_ngrams(struct sp_config *c, const struct sp_config_text *t)
+static void read_ngrams(struct sp_config *c, const struct sp_config_text *t)
 {
     struct sp_ngram_config n = {
         .longest = 3, .kernel = 4, .least_rows = 20000000, .multiple = 128, .n_shards = 512};
     const struct sp_json *list = sp_text_get(t, "ple_layer_ids"), *end;
     unsigned n_heads = 8, width = c->n_hidden;
     int64_t seed = 1234, separator = -1;
-    enum sp_status st;
 
-    if ((st = find_tables(c, list, t)) ||
-        (st = sp_text_unsigned(t, "ngram_size", 2, SP_MAX_NGRAM, &n.longest)) ||
-        (st = sp_text_unsigned(t, "heads_per_ngram", 1, SP_MAX_NGRAM_PARTS, &n_heads)) ||
-        (st = sp_text_unsigned(t, "ple_embed_dim", 1, SP_CAP_WIDTH, &width)) ||
-        (st = sp_text_unsigned(t, "ple_conv_kernel_size", 2, 64, &n.kernel)) ||
-        (st = sp_text_unsigned(t, "ngram_vocab_size_base", 1, 1 << 28, &n.least_rows)) ||
-        (st = sp_text_unsigned(t, "make_ngram_vocab_size_divisible_by", 1, 1 << 20, &n.multiple)) ||
-        (st = sp_text_unsigned(t, "split_ngram_parts", 1, 65536, &n.n_shards)) ||
-        (st = sp_text_i64(t, "seed", INT64_MIN, INT64_MAX, &seed)))
-        return st;
-    if (sp_json_len(list) == 0) return SP_OK;
+    find_tables(c, list, t);
+    sp_text_unsigned(t, "ngram_size", 2, SP_MAX_NGRAM, &n.longest);
+    sp_text_unsigned(t, "heads_per_ngram", 1, SP_MAX_NGRAM_PARTS, &n_heads);
+    sp_text_unsigned(t, "ple_embed_dim", 1, SP_CAP_WIDTH, &width);
+    sp_text_unsigned(t, "ple_conv_kernel_size", 2, 64, &n.kernel);
+    sp_text_unsigned(t, "ngram_vocab_size_base", 1, 1 << 28, &n.least_rows);
+    sp_text_unsigned(t, "make_ngram_vocab_size_divisible_by", 1, 1 << 20, &n.multiple);
+    sp_text_unsigned(t, "split_ngram_parts", 1, 65536, &n.n_shards);
+    sp_text_i64(t, "seed", INT64_MIN, INT64_MAX, &seed);
+    if (sp_json_len(list) == 0) return;
     end = sp_text_get(t, "eos_token_id");
     if (sp_json_kind(end) == SP_JSON_ARRAY) end = sp_json_at(end, 0);
     if (!sp_json_to_i64(end, &separator) || separator < 0 || separator >= c->n_vocab)
-        return SP_INVALID(t, "eos_token_id is not a token, which ple_layer_ids needs");
+        SP_INVALID(t, "eos_token_id is not a token, which ple_layer_ids needs");
     n.n_parts = (n.longest - 1) * n_heads;
     n.dim = width / n.n_parts;
     n.separator = (unsigned)separator;
     n.seed = (uint64_t)seed;
     c->ngrams = n;
-    if (n.n_parts <= SP_MAX_NGRAM_PARTS && n.n_parts * n.dim == width) return SP_OK;
-    return SP_REFUSED(
-        t, "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide ple_embed_dim %u",
-        n.n_parts, SP_MAX_NGRAM_PARTS, width);
+    if (n.n_parts > SP_MAX_NGRAM_PARTS || n.n_parts * n.dim != width)
+        SP_REFUSED(t,
+                   "(ngram_size - 1) heads_per_ngram, %u, is above %d or does not divide "
+                   "ple_embed_dim %u",
+                   n.n_parts, SP_MAX_NGRAM_PARTS, width);
 }
 
-static enum sp_status read_qwen4(struct sp_config *c, const struct sp_config_text *t)
+static void read_qwen4(struct sp_config *c, const struct sp_config_text *t)
 {
     const char *gate = "silu";
-    enum sp_status st;
 
     c->draft.unnormed = true;
     c->hyper = (struct sp_hyper_config){.n_streams = 4, .strength = 2, .rank = 320};
-    if ((st = sp_text_unsigned(t, "hc_count", 2, SP_MAX_STREAMS, &c->hyper.n_streams)) ||
-        (st = sp_text_unsigned(t, "hc_lowrank", 1, SP_CAP_WIDTH, &c->hyper.rank)) ||
-        (st = sp_text_string(t, "output_gate_type", &gate)) || (st = read_qwen4_index(c, t)) ||
-        (st = read_ngrams(c, t)))
-        return st;
+    sp_text_unsigned(t, "hc_count", 2, SP_MAX_STREAMS, &c->hyper.n_streams);
+    sp_text_unsigned(t, "hc_lowrank", 1, SP_CAP_WIDTH, &c->hyper.rank);
+    sp_text_string(t, "output_gate_type", &gate);
+    read_qwen4_index(c, t);
+    read_ngrams(c, t);
     c->delta.sigmoid_gate = strcmp(gate, "sigmoid") == 0;
-    if (c->delta.sigmoid_gate || strcmp(gate, "silu") == 0) return SP_OK;
-    return SP_REFUSED(t, "output_gate_type \"%s\" is not supported", gate);
+    if (!c->delta.sigmoid_gate && strcmp(gate, "silu") != 0)
+        SP_REFUSED(t, "output_gate_type \"%s\" is not supported", gate);
 }
 
 /* The text models of Qwen2-VL and Qwen2.5-VL. */

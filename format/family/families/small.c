@@ -11,9 +11,9 @@ static const struct sp_alias apertus_aliases[] = {
 };
 
 /* The tokens of images and audio have no logits. */
-static enum sp_status read_outputs(struct sp_config *c, const struct sp_config_text *t)
+static void read_outputs(struct sp_config *c, const struct sp_config_text *t)
 {
-    return sp_text_unsigned(t, "output_vocab_size", 1, t->sizes->n_vocab, &c->n_vocab);
+    sp_text_unsigned(t, "output_vocab_size", 1, t->sizes->n_vocab, &c->n_vocab);
 }
 
 #define APERTUS_ROPE                                                                               \

@@ -60,7 +60,7 @@ static const struct sp_delta_family delta_lara = {
 };
 
 /* gating: true or "per-head" gives a head one gate, anything else a gate for each number. */
-static enum sp_status read_gates(struct sp_config *c, const struct sp_config_text *t)
+static void read_gates(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *v = sp_text_get(t, "gating");
     const char *name = sp_json_to_string(v, NULL);
@@ -69,16 +69,15 @@ static enum sp_status read_gates(struct sp_config *c, const struct sp_config_tex
     if (name)
         heads = strcmp(name, "per-head") == 0;
     else if (v && !sp_json_to_bool(v, &heads))
-        return SP_INVALID(t, "gating is neither a word nor true or false");
+        SP_INVALID(t, "gating is neither a word nor true or false");
     c->gate_softplus = true;
     for (unsigned i = 0; i < c->n_layers; i++) {
         c->layers[i].output_gate = !heads;
         c->layers[i].head_gate = heads;
     }
-    return SP_OK;
 }
 
-static enum sp_status read_layer_heads(struct sp_config *c, const struct sp_config_text *t)
+static void read_layer_heads(struct sp_config *c, const struct sp_config_text *t)
 {
     static const char key[] = "num_attention_heads_per_layer";
     const struct sp_json *list = sp_text_get(t, key);
@@ -88,31 +87,28 @@ static enum sp_status read_layer_heads(struct sp_config *c, const struct sp_conf
         uint64_t n = 0;
         if (sp_json_len(list) != c->n_layers || !sp_json_to_u64(sp_json_at(list, i), &n) ||
             n == 0 || n > SP_CAP_HEADS || n % l->n_kv_heads != 0) {
-            return SP_INVALID(t, "%s is not a list of %u multiples of %u", key, c->n_layers,
-                              l->n_kv_heads);
+            SP_INVALID(t, "%s is not a list of %u multiples of %u", key, c->n_layers,
+                       l->n_kv_heads);
         }
         l->n_heads = (unsigned)n;
     }
-    return SP_OK;
 }
 
-static enum sp_status read_laguna(struct sp_config *c, const struct sp_config_text *t)
+static void read_laguna(struct sp_config *c, const struct sp_config_text *t)
 {
     bool weighs_input = false;
-    enum sp_status st;
 
-    if ((st = read_gates(c, t)) || (st = read_layer_heads(c, t)) ||
-        (st = sp_text_double(t, "moe_router_logit_softcapping", 0, 1e6, &c->routing.logit_cap)) ||
-        (st = sp_text_bool(t, "moe_apply_router_weight_on_input", &weighs_input)))
-        return st;
-    if (!weighs_input) return SP_OK;
-    return SP_REFUSED(t, "moe_apply_router_weight_on_input is not supported");
+    read_gates(c, t);
+    read_layer_heads(c, t);
+    sp_text_double(t, "moe_router_logit_softcapping", 0, 1e6, &c->routing.logit_cap);
+    sp_text_bool(t, "moe_apply_router_weight_on_input", &weighs_input);
+    if (weighs_input) SP_REFUSED(t, "moe_apply_router_weight_on_input is not supported");
 }
 
-static enum sp_status read_laguna_draft(struct sp_config *c, const struct sp_config_text *t)
+static void read_laguna_draft(struct sp_config *c, const struct sp_config_text *t)
 {
     c->draft.taps_normed = c->draft.context_normed = true;
-    return read_gates(c, t);
+    read_gates(c, t);
 }
 
 /* The positive number for layer i in a list; 0 if there is none. */
@@ -126,22 +122,19 @@ static double number_at(const struct sp_config_text *t, const char *key, unsigne
 
 /* Layers with a window have heads, a theta and a rotated part of their own, and no scaling. Clamps
  * differ from layer to layer. */
-static enum sp_status read_step(struct sp_config *c, const struct sp_config_text *t)
+static void read_step(struct sp_config *c, const struct sp_config_text *t)
 {
     const struct sp_json *other = sp_text_get(t, "attention_other_setting");
     unsigned n_heads = t->sizes->n_heads;
-    enum sp_status st;
 
     c->silu_capped = true;
     c->mtp_limit = number_at(t, "swiglu_limits_shared", c->n_layers);
     if (c->mtp_limit == 0) c->mtp_limit = -1;
-    if ((st = sp_object_unsigned(other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads, t->err)))
-        return st;
-    st = sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads);
-    if (st) return st;
+    sp_member_unsigned(t, other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads);
+    sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads);
     if (n_heads % t->sizes->n_kv_heads != 0) {
-        return SP_INVALID(t, "%u heads of layers with a window are no multiple of %u", n_heads,
-                          t->sizes->n_kv_heads);
+        SP_INVALID(t, "%u heads of layers with a window are no multiple of %u", n_heads,
+                   t->sizes->n_kv_heads);
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
@@ -155,13 +148,12 @@ static enum sp_status read_step(struct sp_config *c, const struct sp_config_text
         l->n_heads = n_heads;
         if (l->rope == 1) c->ropes[1].kind = SP_ROPE_DEFAULT;
     }
-    return SP_OK;
 }
 
 /* ---- Beam ---- */
 
 /* Addition k to the residual stream is out / sqrt(k) + x sqrt((k - 1) / k). */
-static enum sp_status read_beam(struct sp_config *c, const struct sp_config_text *t)
+static void read_beam(struct sp_config *c, const struct sp_config_text *t)
 {
     (void)t;
     c->gate_biases = true;
@@ -172,7 +164,6 @@ static enum sp_status read_beam(struct sp_config *c, const struct sp_config_text
         l->out_scales[i % 2] = 1 / sqrt(i + 2.0);
         l->keep_scales[i % 2] = sqrt((i + 1.0) / (i + 2.0));
     }
-    return SP_OK;
 }
 
 /* A convolution whose taps of a channel are adjacent. */
@@ -203,23 +194,20 @@ static const struct sp_alias zaya_aliases[] = {
     {0},
 };
 
-static enum sp_status read_zaya(struct sp_config *c, const struct sp_config_text *t)
+static void read_zaya(struct sp_config *c, const struct sp_config_text *t)
 {
-    enum sp_status st;
-
     if (t->sizes->n_kv_heads * t->sizes->head_dim % 2 != 0)
-        return SP_INVALID(t, "head_dim %u of %u heads cannot be halved", t->sizes->head_dim,
-                          t->sizes->n_kv_heads);
+        SP_INVALID(t, "head_dim %u of %u heads cannot be halved", t->sizes->head_dim,
+                   t->sizes->n_kv_heads);
     c->cca = (struct sp_cca_config){2, 2};
     c->routing.n_hidden = 256;
-    if ((st = sp_text_unsigned(t, "cca_time0", 1, 16, &c->cca.kernel))) return st;
-    if ((st = sp_text_unsigned(t, "cca_time1", 2, 16, &c->cca.mix_kernel))) return st;
-    st = sp_text_unsigned(t, "router_hidden_size", 1, t->sizes->n_hidden, &c->routing.n_hidden);
-    if (st) return st;
+    sp_text_unsigned(t, "cca_time0", 1, 16, &c->cca.kernel);
+    sp_text_unsigned(t, "cca_time1", 2, 16, &c->cca.mix_kernel);
+    sp_text_unsigned(t, "router_hidden_size", 1, t->sizes->n_hidden, &c->routing.n_hidden);
     c->qk_norm_weightless = c->affine_residuals = true;
     for (unsigned i = 0; i < c->n_layers; i++)
         c->layers[i].mixers |= SP_MIXER_CCA;
-    return sp_text_bool(t, "lm_head_bias", &c->head_bias);
+    sp_text_bool(t, "lm_head_bias", &c->head_bias);
 }
 
 #define LAGUNA_LAYERS                                                                              \
