@@ -141,10 +141,4 @@ void sp_vocab_close(struct sp_vocab *vocab); /* NULL is fine */
 /* The model's token with this text, or SP_ID_NONE. */
 uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t len);
 
-/* The component trees of tokenizer.json, reduced to chains of primitive steps; used by vocab.c. */
-
-/* Reads normalizer, splitter and decoder of the document, and of its post_processor prefix and
- * suffix. What is not supported is SP_E_UNSUPPORTED and named. Texts stay in the document. */
-SP_MUST_CHECK enum sp_status sp_vocab_read_steps(struct sp_vocab *vocab, struct sp_err *err);
-
 #endif
