@@ -10,23 +10,25 @@
 #define LN2 0x1.62e42fefa39efp-1
 #define WIDE 0.2 /* half of the interval of a loss in nats: the text is too short to tell much */
 
-/* A file and some of the texts. */
+/* A file, or two whose figures are subtracted, and some of the texts. */
 struct view {
     const struct sp_eval *eval;
-    const struct sp_eval_file *file;
-    size_t first, n; /* texts */
+    const struct sp_eval_file *file, *minus; /* minus NULL: the figures of one file */
+    size_t first, n;                         /* texts */
     struct sp_eval_counts counts;
+    bool heading; /* its row is the heading of a table */
 };
 
 static struct view view_of(const struct sp_eval *eval, const struct sp_eval_file *file,
-                           size_t first, size_t n)
+                           const struct sp_eval_file *minus, size_t first, size_t n)
 {
-    return (struct view){eval, file, first, n, sp_eval_count(eval, file, first, n)};
+    return (struct view){eval, file, minus, first, n, sp_eval_count(eval, file, first, n), false};
 }
 
 static struct sp_eval_estimate mean_of(const struct view *v, enum sp_eval_figure figure)
 {
-    return sp_eval_mean(v->file, figure, v->first, v->n);
+    return v->minus ? sp_eval_difference(v->file, v->minus, figure, v->first, v->n)
+                    : sp_eval_mean(v->file, figure, v->first, v->n);
 }
 
 static struct sp_eval_estimate scaled(struct sp_eval_estimate x, double factor)
@@ -81,6 +83,11 @@ static const char *shown_exp(char text[ESTIMATE_TEXT], struct sp_eval_estimate x
     return text;
 }
 
+static const char *percent(char text[ESTIMATE_TEXT], struct sp_eval_estimate x, int digits)
+{
+    return shown(text, scaled(x, 100), digits, "%");
+}
+
 enum { WRAPPED_INDENT = 19 }; /* the column of the values */
 
 static void print_text(const struct view *v)
@@ -95,7 +102,7 @@ static void print_text(const struct view *v)
     printf("  perplexity       %s\n", shown_exp(text, loss, 4));
     printf("  bits per token   %s\n", shown(text, scaled(loss, 1 / LN2), 4, ""));
     if (v->counts.n_bytes) printf("  bits per byte    %.4f\n", bits_per_byte(v));
-    printf("  accuracy         %s\n", shown(text, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%"));
+    printf("  accuracy         %s\n", percent(text, mean_of(v, SP_EVAL_RIGHT), 2));
 }
 
 static void print_comparison(const struct view *v)
@@ -111,12 +118,10 @@ static void print_comparison(const struct view *v)
         stdout, WRAPPED_INDENT,
         "    percentiles    50%% %.6f, 90%% %.6f, 99%% %.6f, 99.9%% %.6f, largest %.6f",
         t->divergence_50, t->divergence_90, t->divergence_99, t->divergence_999, t->divergence_max);
-    printf("  same top token   %s\n",
-           shown(text, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%"));
+    printf("  same top token   %s\n", percent(text, mean_of(v, SP_EVAL_AGREEMENT), 2));
     sp_word_wrap_print(stdout, WRAPPED_INDENT,
                        "  probability of the text's token: change %s, root mean square %.3f%%",
-                       shown(text, scaled(mean_of(v, SP_EVAL_PROB_CHANGE), 100), 3, "%"),
-                       100 * v->counts.rms);
+                       percent(text, mean_of(v, SP_EVAL_PROB_CHANGE), 3), 100 * v->counts.rms);
 }
 
 /* How often draft token i of a round was accepted if those before it were. */
@@ -167,77 +172,65 @@ static void print_trial(const struct view *v)
 
 /* ---- as tables ---- */
 
-static void estimate_cell(struct sp_table *t, struct sp_eval_estimate x, int digits,
-                          const char *unit)
+static void cell(struct sp_table *t, const struct view *v, const char *name, const char *text)
+{
+    sp_table_add(t, "%s", v->heading ? name : text);
+}
+
+static void count_cells(struct sp_table *t, const struct view *v, const char *name, size_t count)
 {
     char text[ESTIMATE_TEXT];
 
-    sp_table_add(t, "%s", shown(text, x, digits, unit));
-}
-
-static const char *row_name(const struct view *v)
-{
-    return v->n == 1 ? v->eval->texts[v->first].name : "together";
+    cell(t, v, "text", v->n == 1 ? v->eval->texts[v->first].name : "together");
+    snprintf(text, sizeof text, "%zu", count);
+    cell(t, v, name, text);
 }
 
 static void text_row(struct sp_table *t, const struct view *v)
 {
+    struct sp_eval_estimate loss = mean_of(v, SP_EVAL_LOSS);
     char text[ESTIMATE_TEXT];
 
-    sp_table_add(t, "%s", row_name(v));
-    sp_table_add(t, "%zu", v->counts.n_scored);
-    sp_table_add(t, "%s", shown_exp(text, mean_of(v, SP_EVAL_LOSS), 4));
-    estimate_cell(t, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%");
+    count_cells(t, v, "scored", v->counts.n_scored);
+    if (v->minus)
+        cell(t, v, "loss (nats)", shown(text, loss, 6, ""));
+    else
+        cell(t, v, "perplexity", shown_exp(text, loss, 4));
+    cell(t, v, "accuracy", percent(text, mean_of(v, SP_EVAL_RIGHT), 2));
     if (v->eval->reference == NULL) return;
-    sp_table_add(t, "%s", shown_exp(text, mean_of(v, SP_EVAL_LOSS_CHANGE), 5));
-    estimate_cell(t, mean_of(v, SP_EVAL_DIVERGENCE), 6, "");
-    estimate_cell(t, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%");
+    if (v->minus == NULL)
+        cell(t, v, "perplexity ratio", shown_exp(text, mean_of(v, SP_EVAL_LOSS_CHANGE), 5));
+    cell(t, v, "KL divergence", shown(text, mean_of(v, SP_EVAL_DIVERGENCE), 6, ""));
+    cell(t, v, "same top token", percent(text, mean_of(v, SP_EVAL_AGREEMENT), 2));
 }
 
 static void trial_row(struct sp_table *t, const struct view *v)
 {
-    sp_table_add(t, "%s", row_name(v));
-    sp_table_add(t, "%zu", v->counts.n_generated);
-    estimate_cell(t, sp_eval_per_round(v->file, v->first, v->n), 3, "");
-    estimate_cell(t,
-                  (struct sp_eval_estimate){
-                      .mean = 100 * share(v->counts.accepted, v->counts.drafted), .half = NAN},
-                  2, "%");
+    char text[ESTIMATE_TEXT];
+    struct sp_eval_estimate accepted = {.mean = share(v->counts.accepted, v->counts.drafted),
+                                        .half = NAN};
+
+    count_cells(t, v, "generated", v->counts.n_generated);
+    cell(t, v, "tokens per pass", shown(text, sp_eval_per_round(v->file, v->first, v->n), 3, ""));
+    cell(t, v, "acceptance", percent(text, accepted, 2));
 }
 
-static void difference_row(struct sp_table *t, const struct view *v)
-{
-    const struct sp_eval_file *a = v->file, *b = &v->eval->files[1];
-
-    sp_table_add(t, "%s", row_name(v));
-    sp_table_add(t, "%zu", v->counts.n_scored);
-    estimate_cell(t, sp_eval_difference(a, b, SP_EVAL_LOSS, v->first, v->n), 6, "");
-    estimate_cell(t, scaled(sp_eval_difference(a, b, SP_EVAL_RIGHT, v->first, v->n), 100), 2, "%");
-    if (v->eval->reference == NULL) return;
-    estimate_cell(t, sp_eval_difference(a, b, SP_EVAL_DIVERGENCE, v->first, v->n), 6, "");
-    estimate_cell(t, scaled(sp_eval_difference(a, b, SP_EVAL_AGREEMENT, v->first, v->n), 100), 2,
-                  "%");
-}
-
-/* A row for each text, and one for all if they are several. */
-static enum sp_status print_rows(const struct sp_eval *eval, const struct sp_eval_file *file,
-                                 const char *align, const char *const *names,
+/* Prints a heading, a row for each text, and one for all if they are several. */
+static enum sp_status print_rows(struct view v, const char *align,
                                  void (*row)(struct sp_table *, const struct view *),
                                  struct sp_err *err)
 {
     struct sp_table table = {.align = align, .err = err};
+    const struct view all = v;
     enum sp_status st;
 
-    for (; *names; names++)
-        sp_table_add(&table, "%s", *names);
-    for (size_t i = 0; i < eval->n_texts; i++) {
-        struct view v = view_of(eval, file, i, 1);
+    v.heading = true;
+    row(&table, &v);
+    for (size_t i = 0; i < all.n; i++) {
+        v = view_of(v.eval, v.file, v.minus, i, 1);
         row(&table, &v);
     }
-    if (eval->n_texts > 1) {
-        struct view v = view_of(eval, file, 0, eval->n_texts);
-        row(&table, &v);
-    }
+    if (all.n > 1) row(&table, &all);
     st = sp_table_print(stdout, &table, 2);
     sp_table_release(&table);
     return st;
@@ -246,52 +239,42 @@ static enum sp_status print_rows(const struct sp_eval *eval, const struct sp_eva
 static enum sp_status print_file(const struct sp_eval *eval, const struct sp_eval_file *file,
                                  struct sp_err *err)
 {
-    static const char *const plain[] = {"text", "scored", "perplexity", "accuracy", NULL};
-    static const char *const compared[] = {
-        "text",          "scored",         "perplexity", "accuracy", "perplexity ratio",
-        "KL divergence", "same top token", NULL};
-    static const char *const drafted[] = {"text", "generated", "tokens per pass", "acceptance",
-                                          NULL};
+    const struct view all = view_of(eval, file, NULL, 0, eval->n_texts);
     const struct sp_draft_eval *t = &file->results[0].trial;
     enum sp_status st;
 
     sp_word_wrap_print(stdout, 0, "%s: windows of at most %zu tokens%s%s", file->name,
                        file->results[0].text.n_window, eval->reference ? ", against " : "",
                        eval->reference ? eval->reference : "");
-    st = print_rows(eval, file, eval->reference ? "lrrrrrr" : "lrrr",
-                    eval->reference ? compared : plain, text_row, err);
+    st = print_rows(all, eval->reference ? "lrrrrrr" : "lrrr", text_row, err);
     if (st || file->draft == NULL) return st;
     sp_word_wrap_print(
         stdout, 0,
         "\nIts %s draft, %zu token%s per round, generating from %zu position%s of each text:",
         file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
         t->n_places == 1 ? "" : "s");
-    return print_rows(eval, file, "lrrr", drafted, trial_row, err);
+    return print_rows(all, "lrrr", trial_row, err);
 }
 
 static enum sp_status print_difference(const struct sp_eval *eval, struct sp_err *err)
 {
-    static const char *const plain[] = {"text", "scored", "loss (nats)", "accuracy", NULL};
-    static const char *const compared[] = {
-        "text", "scored", "loss (nats)", "accuracy", "KL divergence", "same top token", NULL};
+    const struct sp_eval_file *a = &eval->files[0], *b = &eval->files[1];
 
-    sp_word_wrap_print(stdout, 0, "\n%s minus %s, on the same positions:", eval->files[0].name,
-                       eval->files[1].name);
-    return print_rows(eval, &eval->files[0], eval->reference ? "lrrrrr" : "lrrr",
-                      eval->reference ? compared : plain, difference_row, err);
+    sp_word_wrap_print(stdout, 0, "\n%s minus %s, on the same positions:", a->name, b->name);
+    return print_rows(view_of(eval, a, b, 0, eval->n_texts), eval->reference ? "lrrrrr" : "lrrr",
+                      text_row, err);
 }
 
 enum sp_status sp_eval_print(const struct sp_eval *eval, struct sp_err *err)
 {
-    struct view v = view_of(eval, &eval->files[0], 0, 1);
-    struct view all = view_of(eval, &eval->files[0], 0, eval->n_texts);
+    const struct view all = view_of(eval, &eval->files[0], NULL, 0, eval->n_texts);
     const bool one = eval->n_files == 1 && eval->n_texts == 1;
     enum sp_status st = SP_OK;
 
     if (one) {
-        print_text(&v);
-        if (eval->reference) print_comparison(&v);
-        if (v.file->draft) print_trial(&v);
+        print_text(&all);
+        if (eval->reference) print_comparison(&all);
+        if (all.file->draft) print_trial(&all);
     }
     for (size_t i = 0; i < eval->n_files && !one && !st; i++) {
         if (i) putchar('\n');
@@ -382,45 +365,35 @@ static void view_to_json(struct sp_json_out *out, const struct view *v)
     trial_to_json(out, v);
 }
 
-static void file_to_json(const struct sp_eval *eval, const struct sp_eval_file *file)
+static void differences_to_json(struct sp_json_out *out, const struct view *v)
 {
-    struct sp_json_out out = {.file = stdout};
-    struct view all = view_of(eval, file, 0, eval->n_texts);
-
-    sp_json_out_put(&out, "{file:%s, kv_type:%s", file->name, eval->kv_type);
-    view_to_json(&out, &all);
-    sp_json_out_begin(&out, "texts", '[');
-    for (size_t i = 0; i < eval->n_texts; i++) {
-        struct view v = view_of(eval, file, i, 1);
-        sp_json_out_put(&out, "{name:%s, digest:%s", eval->texts[i].name, eval->texts[i].digest);
-        view_to_json(&out, &v);
-        sp_json_out_end(&out, '}');
-    }
-    sp_json_out_put(&out, "]}\n");
+    estimate(out, "loss", mean_of(v, SP_EVAL_LOSS));
+    estimate(out, "right", mean_of(v, SP_EVAL_RIGHT));
+    if (v->eval->reference == NULL) return;
+    estimate(out, "divergence", mean_of(v, SP_EVAL_DIVERGENCE));
+    estimate(out, "agreement", mean_of(v, SP_EVAL_AGREEMENT));
 }
 
-static void differences_to_json(struct sp_json_out *out, const struct sp_eval *eval, size_t first,
-                                size_t n)
+/* Prints a line of figures of all texts and of each. */
+static void print_json(const struct sp_eval *eval, const struct sp_eval_file *file,
+                       const struct sp_eval_file *minus)
 {
-    const struct sp_eval_file *a = &eval->files[0], *b = &eval->files[1];
-
-    estimate(out, "loss", sp_eval_difference(a, b, SP_EVAL_LOSS, first, n));
-    estimate(out, "right", sp_eval_difference(a, b, SP_EVAL_RIGHT, first, n));
-    if (eval->reference == NULL) return;
-    estimate(out, "divergence", sp_eval_difference(a, b, SP_EVAL_DIVERGENCE, first, n));
-    estimate(out, "agreement", sp_eval_difference(a, b, SP_EVAL_AGREEMENT, first, n));
-}
-
-static void difference_to_json(const struct sp_eval *eval)
-{
+    void (*const figures)(struct sp_json_out *, const struct view *) =
+        minus ? differences_to_json : view_to_json;
     struct sp_json_out out = {.file = stdout};
+    struct view v = view_of(eval, file, minus, 0, eval->n_texts);
 
-    sp_json_out_put(&out, "{file:%s, minus:%s", eval->files[0].name, eval->files[1].name);
-    differences_to_json(&out, eval, 0, eval->n_texts);
+    if (minus)
+        sp_json_out_put(&out, "{file:%s, minus:%s", file->name, minus->name);
+    else
+        sp_json_out_put(&out, "{file:%s, kv_type:%s", file->name, eval->kv_type);
+    figures(&out, &v);
     sp_json_out_begin(&out, "texts", '[');
     for (size_t i = 0; i < eval->n_texts; i++) {
+        v = view_of(eval, file, minus, i, 1);
         sp_json_out_put(&out, "{name:%s", eval->texts[i].name);
-        differences_to_json(&out, eval, i, 1);
+        if (!minus) sp_json_out_text(&out, "digest", eval->texts[i].digest);
+        figures(&out, &v);
         sp_json_out_end(&out, '}');
     }
     sp_json_out_put(&out, "]}\n");
@@ -429,6 +402,6 @@ static void difference_to_json(const struct sp_eval *eval)
 void sp_eval_print_json(const struct sp_eval *eval)
 {
     for (size_t i = 0; i < eval->n_files; i++)
-        file_to_json(eval, &eval->files[i]);
-    if (eval->n_files > 1) difference_to_json(eval);
+        print_json(eval, &eval->files[i], NULL);
+    if (eval->n_files > 1) print_json(eval, &eval->files[0], &eval->files[1]);
 }
