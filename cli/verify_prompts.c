@@ -14,26 +14,33 @@
 
 static const char built_in_prompt[] = "Once upon a time";
 
-/* ---- the reference ---- */
+enum { N_MODES = SP_REFERENCE_CHECKED + 1 };
 
-/* The file, opened for the reference decoder in each mode. A zeroed struct is closed. */
-struct reference {
-    struct sp_package *modes[SP_REFERENCE_CHECKED + 1]; /* owned */
+/* A comparison: its options, the open packages, and the progress of a prompt, which several threads
+ * count. */
+struct check {
+    const struct sp_verify_options *options;
+    const char *path;
+    struct sp_package *package;
+    struct sp_package *references[N_MODES]; /* with --reference: one for each mode */
+    struct sp_package_info info;
+    struct sp_grammar *grammar; /* constrains the text; NULL: no constraint */
+    struct sp_progress progress;
+    pthread_mutex_t progress_lock;
+    uint64_t n_done, n_total; /* tokens */
+    struct sp_err *err;
 };
 
-static enum sp_status open_reference(struct reference *v, const char *path, struct sp_err *err)
+/* ---- the reference ---- */
+
+static enum sp_status open_reference(struct check *c)
 {
     enum sp_status st = SP_OK;
 
-    for (unsigned mode = 0; mode <= SP_REFERENCE_CHECKED && !st; mode++)
-        st = sp_backend_open_reference(&v->modes[mode], path, (enum sp_reference_mode)mode, err);
+    for (unsigned mode = 0; mode < N_MODES && !st; mode++)
+        st = sp_backend_open_reference(&c->references[mode], c->path, (enum sp_reference_mode)mode,
+                                       c->err);
     return st;
-}
-
-static void close_reference(struct reference *v)
-{
-    for (unsigned mode = 0; mode <= SP_REFERENCE_CHECKED; mode++)
-        sp_package_close(v->modes[mode]);
 }
 
 static void print_reference_json(const struct sp_reference_check *r, size_t prompt)
@@ -93,11 +100,10 @@ static int show_reference_progress(void *context, size_t done, size_t total)
 
 /* Compares the logits that chose the ids of `answer`, and prints a line. SP_E_CHECK: a
  * kernel computes something else. */
-static enum sp_status check_reference(const struct reference *v, struct sp_package *package,
-                                      const struct sp_verify_options *o, const struct sp_ids *ids,
-                                      const struct sp_result *answer, size_t prompt,
-                                      struct sp_err *err)
+static enum sp_status check_reference(const struct check *c, const struct sp_ids *ids,
+                                      const struct sp_result *answer, size_t prompt)
 {
+    const struct sp_backend_opts *backend = &c->options->backend;
     struct sp_reference_check check = SP_REFERENCE_CHECK_INIT;
     struct sp_progress progress;
     struct sp_ids all = {0};
@@ -105,52 +111,36 @@ static enum sp_status check_reference(const struct reference *v, struct sp_packa
     enum sp_status st;
 
     /* the prompt and what was generated, without the last token */
-    if ((st = sp_ids_append(&all, ids->at, ids->n, err)) ||
-        (st = sp_ids_append(&all, answer->ids, answer->n_ids, err))) {
+    if ((st = sp_ids_append(&all, ids->at, ids->n, c->err)) ||
+        (st = sp_ids_append(&all, answer->ids, answer->n_ids, c->err))) {
         sp_ids_release(&all);
         return st;
     }
     all.n--;
     const struct sp_reference_check_request request = {.size = sizeof request,
-                                                       .references = v->modes,
+                                                       .references = c->references,
                                                        .ids = all.at,
                                                        .n = all.n,
                                                        .n_rows = answer->n_ids,
-                                                       .cache = sp_backend_cache_type(&o->backend),
+                                                       .cache = sp_backend_cache_type(backend),
                                                        .context = &progress,
                                                        .progress = show_reference_progress};
     snprintf(label, sizeof label, "prompt %zu, reference", prompt);
     sp_progress_begin(&progress, label, "tokens");
-    st = sp_package_check_reference(package, &request, &check, err);
+    st = sp_package_check_reference(c->package, &request, &check, c->err);
     sp_progress_end(&progress);
     sp_ids_release(&all);
     if (st) return st;
-    if (o->json)
+    if (c->options->json)
         print_reference_json(&check, prompt);
     else
-        print_reference(&check, o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0],
+        print_reference(&check, backend->kv_type ? backend->kv_type : sp_backend_kv_types[0],
                         prompt);
     fflush(stdout);
-    return judge_reference(&check, prompt, err);
+    return judge_reference(&check, prompt, c->err);
 }
 
 /* ---- drafting ---- */
-
-/* A comparison: its options, the open packages, the JSON output, and the progress of a prompt,
- * which several threads count. */
-struct check {
-    const struct sp_verify_options *options;
-    const char *path;
-    struct sp_package *package;
-    struct reference reference; /* open with --reference */
-    struct sp_package_info info;
-    struct sp_grammar *grammar; /* constrains the text; NULL: no constraint */
-    struct sp_json_out json;
-    struct sp_progress progress;
-    pthread_mutex_t progress_lock;
-    uint64_t n_done, n_total; /* tokens */
-    struct sp_err *err;
-};
 
 /* Shows the progress of a prompt, of which each run generates at most n_tokens. */
 static void show_progress(struct check *c, size_t n_tokens)
@@ -321,21 +311,20 @@ static enum sp_status check_together(struct check *c, const struct sp_ids *ids,
 /* ---- prompts ----------------------------------------------------------------------------------
  */
 
-static void report(struct check *c, const struct sp_result *r, size_t prompt)
+static void report(const struct check *c, const struct sp_result *r, size_t prompt)
 {
+    struct sp_json_out out = {.file = stdout};
     char digest[17], together[48] = " and";
 
     snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
     if (c->options->json) {
-        sp_json_out_put(&c->json,
+        sp_json_out_put(&out,
                         "{prompt:%zu, tokens:%zu, rounds:%zu, drafted:%zu, "
                         "accepted:%zu, logits_xxh3:%s",
                         prompt, r->n_ids, r->n_rounds, r->drafted, r->accepted, digest);
         if (c->options->sessions > 0)
-            sp_json_out_u64(&c->json, "sessions", (uint64_t)c->options->sessions);
-        sp_json_out_put(&c->json, "lossless:true}");
-        c->json.comma = false;
-        putchar('\n');
+            sp_json_out_u64(&out, "sessions", (uint64_t)c->options->sessions);
+        sp_json_out_put(&out, "lossless:true}\n");
         return;
     }
     if (c->options->sessions > 0)
@@ -383,8 +372,7 @@ static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, si
     if ((st = generate(&plain, c, ids, true))) goto done;
     if (o->lossless && (st = check_drafting(c, ids, &plain, prompt))) goto done;
     sp_progress_end(&c->progress);
-    if (o->reference)
-        st = check_reference(&c->reference, c->package, o, ids, &plain, prompt, c->err);
+    if (o->reference) st = check_reference(c, ids, &plain, prompt);
 done:
     sp_progress_end(&c->progress);
     sp_result_release(&plain);
@@ -432,14 +420,13 @@ enum sp_status sp_verify_prompts(const char *path, const struct sp_args *args, s
     const char *name = args->operands[0];
     struct check c = {.options = args->options,
                       .path = path,
-                      .json = {.file = stdout},
                       .progress_lock = PTHREAD_MUTEX_INITIALIZER,
                       .err = err};
 
     sp_signals_catch();
     if ((st = sp_response_format_read(&c.grammar, c.options->format, err))) goto done;
     if ((st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) goto done;
-    if (c.options->reference && (st = open_reference(&c.reference, path, err))) goto done;
+    if (c.options->reference && (st = open_reference(&c))) goto done;
     sp_backend_describe(&c.info, c.package, &c.options->backend);
     if (c.options->lossless && c.info.draft == NULL) {
         st =
@@ -448,7 +435,8 @@ enum sp_status sp_verify_prompts(const char *path, const struct sp_args *args, s
         sp_context(err, "%s", name);
     }
 done:
-    close_reference(&c.reference);
+    for (unsigned mode = 0; mode < N_MODES; mode++)
+        sp_package_close(c.references[mode]);
     sp_package_close(c.package);
     sp_grammar_close(c.grammar);
     pthread_mutex_destroy(&c.progress_lock);
