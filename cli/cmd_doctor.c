@@ -21,9 +21,11 @@ struct options {
 };
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_HEADING, .help = "Options"},        SP_OPT_THREADS(struct options, backend),
-    SP_OPT_KERNELS(struct options, backend),    SP_OPT_KV_TYPE(struct options, backend),
-    SP_OPT_HUGE_PAGES(struct options, backend), {.kind = SP_OPT_END},
+    SP_OPT_THREADS(struct options, backend),
+    SP_OPT_KERNELS(struct options, backend),
+    SP_OPT_KV_TYPE(struct options, backend),
+    SP_OPT_HUGE_PAGES(struct options, backend),
+    {.kind = SP_OPT_END},
 };
 
 /* Passes are timed after this many tokens. The draft depths that are compared are one less than the

@@ -6,6 +6,7 @@
 #include "cli/chat/repl.h"
 #include "cli/commands.h"
 #include "cli/serve/http/serve_http.h"
+#include "format/base/affix.h"
 #include "format/base/compress.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -86,16 +87,17 @@ static int flush(int status)
     return SP_E_IO;
 }
 
-static int help(int argc, char **argv)
+/* name: of the command, also "help" or one of its names as an option; NULL: all commands. */
+static int help(const char *name)
 {
-    const struct sp_command *command;
+    const struct sp_command *command = name ? find_command(name) : NULL;
 
-    if (argc == 0) {
+    if (command)
+        sp_opt_print_help(stdout, command);
+    else if (name == NULL || sp_is_among(name, "help --help -h"))
         print_commands(stdout);
-        return flush(SP_OK);
-    }
-    if ((command = find_command(argv[0])) == NULL) return unknown_command(argv[0]);
-    sp_opt_print_help(stdout, command);
+    else
+        return unknown_command(name);
     return flush(SP_OK);
 }
 
@@ -226,8 +228,8 @@ int main(int argc, char **argv)
         return SP_E_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) return print_version(argc - 2, argv + 2);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(0, NULL);
-    if (strcmp(argv[1], "help") == 0) return help(argc - 2, argv + 2);
+    if (sp_is_among(argv[1], "--help -h")) return help(NULL);
+    if (strcmp(argv[1], "help") == 0) return help(argv[2]);
     if ((command = find_command(argv[1])) == NULL) return unknown_command(argv[1]);
     return run(command, argc - 2, argv + 2);
 }
