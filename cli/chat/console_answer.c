@@ -188,7 +188,7 @@ static double share(size_t part, size_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-static double seconds_of_rounds(const struct sp_result *r)
+double sp_answer_seconds(const struct sp_result *r)
 {
     return r->draft_seconds + r->verify_seconds + r->plain_seconds;
 }
@@ -293,7 +293,7 @@ static void write_short(FILE *out, const struct sp_result *r, const struct sp_pa
     char name[64];
 
     fprintf(out, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
-    if (n > 0) fprintf(out, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
+    if (n > 0) fprintf(out, ", %.1f tokens/s", rate(n, sp_answer_seconds(r)));
     fprintf(out, "; prompt of %zu", r->n_prompt);
     if (r->n_reused > 0) fprintf(out, " (%zu cached)", r->n_reused);
     fprintf(out, " in %.2f s, first token after %.2f s", r->prompt_seconds,
@@ -304,7 +304,7 @@ static void write_short(FILE *out, const struct sp_result *r, const struct sp_pa
                 100 * share(r->accepted, r->drafted), tokens_per_pass(r));
     }
     if (r->speed_up >= least_speed_up && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE &&
-        seconds_of_rounds(r) >= seconds_to_compare)
+        sp_answer_seconds(r) >= seconds_to_compare)
         fprintf(out, ", about %.1fx as fast as without drafting", r->speed_up);
 }
 
@@ -367,7 +367,7 @@ static void write_long(FILE *out, const struct sp_result *r, const struct sp_pac
         fprintf(out, ", %.1f tokens/s", rate(n_new, r->prompt_seconds));
     putc('\n', out);
     fprintf(out, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
-            seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
+            sp_answer_seconds(r), rate(n, sp_answer_seconds(r)));
     fprintf(out, "first token   after %.3f s\n", style->first_token_seconds);
     if (n > 0 && style->joules > 0)
         fprintf(out, "energy        %.3g J/token of the processors\n", style->joules / (double)n);

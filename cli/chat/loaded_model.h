@@ -94,6 +94,9 @@ sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
                   const struct sp_chat_prompt *prompt, const struct sp_package_info *info,
                   struct sp_console_style *style, struct sp_err *err);
 
+/* Returns the seconds that an answer took after its prompt. */
+double sp_answer_seconds(const struct sp_result *result);
+
 /* Writes the last JSON object of an answer, and a line end. answer: its content and reasoning, if
  * they were separated; NULL: they were not. */
 void sp_console_write_json(struct sp_json_out *out, const struct sp_result *result,

@@ -13,7 +13,7 @@ enum sp_status sp_request_wrong(const char *key, const struct sp_json *value, co
                                 struct sp_err *err)
 {
     return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
-                   sp_json_kind_name(sp_json_kind(value)), expected);
+                   value ? sp_json_kind_name(sp_json_kind(value)) : "missing", expected);
 }
 
 enum sp_status sp_request_settings_read(struct sp_settings *settings, const struct sp_json *object,

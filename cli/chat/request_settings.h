@@ -9,7 +9,7 @@
 #include "cli/base/opt.h"
 #include "runtime/spectool.h"
 
-/* SP_E_INPUT: KEY is KIND OF VALUE, expected EXPECTED. */
+/* SP_E_INPUT: KEY is KIND OF VALUE (NULL: missing), expected EXPECTED. */
 enum sp_status sp_request_wrong(const char *key, const struct sp_json *value, const char *expected,
                                 struct sp_err *err);
 

@@ -49,6 +49,7 @@ struct sp_exchange {
     double arrived_at;             /* seconds of sp_seconds */
     struct sp_serve_body body;     /* of a request that has been read */
     struct sp_serve_model *model;  /* that the request names; NULL: not known yet */
+    double keep_alive;             /* seconds that the model stays open after the request */
     bool is_acquired;              /* the model is kept open for this request */
     struct sp_json_out out;        /* body of the response while it is written */
     struct sp_serve_request asked; /* read by the thread of the connection, with its model */
@@ -80,17 +81,11 @@ void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
  * false if an error was written. */
 bool sp_exchange_find_model(struct sp_exchange *x, const char *name);
 
-/* Opens x->model and keeps it open until the end of the request; false: an error was written. */
-bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive);
-
-/* *seconds = how long the model is to stay open after the request, by its member keep_alive or the
- * server's option. Returns false if an error was written. */
-bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds);
-
-/* Returns the JSON of a request for a model, owned by x->body; NULL: an error was written. */
+/* Returns the JSON of a request for a model, owned by x->body, and sets x->model and x->keep_alive;
+ * NULL: an error was written. */
 const struct sp_json *sp_exchange_read_body(struct sp_exchange *x);
 
-/* Opens the model of a body that was read. Returns false if an error was written. */
+/* Opens x->model and keeps it open until the end of the request; false: an error was written. */
 bool sp_exchange_open_model(struct sp_exchange *x);
 
 /* ---- requests that the thread of the connection answers ---- */

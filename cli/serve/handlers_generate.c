@@ -127,26 +127,25 @@ static const struct sp_json *read_job(struct sp_exchange *x)
 }
 
 /* Loads or unloads the model of a request without a prompt. */
-static void load(struct sp_exchange *x, const struct sp_serve_api *api, double keep_alive)
+static void load(struct sp_exchange *x, const struct sp_serve_api *api)
 {
     const char *name = sp_json_get_text(x->body.json, "model");
 
-    if (keep_alive == 0)
+    if (x->keep_alive == 0)
         sp_serve_models_unload(x->serve->models, x->model);
-    else if (!sp_exchange_acquire_model(x, keep_alive))
+    else if (!sp_exchange_open_model(x))
         return;
-    api->write_load(&x->out, name ? name : x->model->names[0], api->is_chat, keep_alive != 0);
+    api->write_load(&x->out, name ? name : x->model->names[0], api->is_chat, x->keep_alive != 0);
     sp_exchange_close_body(x, 200);
 }
 
 void sp_handle_text(struct sp_exchange *x, const struct sp_serve_api *api)
 {
     const struct sp_json *body = read_job(x);
-    double keep_alive;
 
-    if (body == NULL || !sp_exchange_read_keep_alive(x, &keep_alive)) return;
+    if (body == NULL) return;
     if (api->has_prompt && !api->has_prompt(body, api->is_chat))
-        load(x, api, keep_alive);
-    else if (sp_exchange_acquire_model(x, keep_alive))
+        load(x, api);
+    else if (sp_exchange_open_model(x))
         generate(x, api);
 }

@@ -114,26 +114,16 @@ bool sp_exchange_find_model(struct sp_exchange *x, const char *name)
     return false;
 }
 
-bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive)
+bool sp_exchange_open_model(struct sp_exchange *x)
 {
     struct sp_err err = {0};
-    int status = sp_serve_models_acquire(x->serve->models, x->model, keep_alive,
+    int status = sp_serve_models_acquire(x->serve->models, x->model, x->keep_alive,
                                          x->request->connection, &err);
 
     x->is_acquired = status == 0;
     sp_advise(&err);
     if (status > 0) sp_exchange_refuse(x, status, err.text);
     return x->is_acquired;
-}
-
-bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds)
-{
-    struct sp_err err = {0};
-
-    *seconds = x->serve->keep_alive;
-    if (sp_serve_read_keep_alive(seconds, x->body.json, &err) == SP_OK) return true;
-    sp_exchange_refuse(x, 400, err.text);
-    return false;
 }
 
 const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
@@ -166,19 +156,12 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
     }
     sp_http_drop_body(q->connection);
     body = x->body.json;
-    if (sp_json_get_string(body, "model", &model, &err)) {
+    if (sp_json_get_string(body, "model", &model, &err) ||
+        sp_serve_read_keep_alive(&x->keep_alive, body, &err)) {
         sp_exchange_refuse(x, 400, err.text);
         return NULL;
     }
     (void)!sp_json_get_string(body, "name", &name, NULL); /* the member's earlier name */
     if (model == NULL) model = name;
-    (void)sp_json_get(body, "keep_alive"); /* which not every request reads */
     return sp_exchange_find_model(x, model) ? body : NULL;
-}
-
-bool sp_exchange_open_model(struct sp_exchange *x)
-{
-    double keep_alive;
-
-    return sp_exchange_read_keep_alive(x, &keep_alive) && sp_exchange_acquire_model(x, keep_alive);
 }

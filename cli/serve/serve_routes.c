@@ -95,7 +95,7 @@ static void handle_props(struct sp_exchange *x)
     const struct sp_settings *s;
     struct sp_json_out *out = &x->out;
 
-    if (!find_model_argument(x) || !sp_exchange_acquire_model(x, x->serve->keep_alive)) return;
+    if (!find_model_argument(x) || !sp_exchange_open_model(x)) return;
     m = x->model;
     s = m->loaded->settings;
     sp_json_out_put(out, "{default_generation_settings:{n_ctx:%zu, params:{", m->n_context);
@@ -440,6 +440,7 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
                             .arrived_at = sp_seconds()};
     const char *refusal = sp_serve_check_origin(x.serve, request);
 
+    x.keep_alive = x.serve->keep_alive;
     answer->cors = sp_serve_allowed_origin(x.serve, request);
     if (request->malformed)
         sp_exchange_refuse(&x, 400, request->malformed);

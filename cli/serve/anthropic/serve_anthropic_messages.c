@@ -42,11 +42,7 @@ static enum sp_status unreadable(const char *type, struct sp_err *err)
     return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s is not supported, only text", type);
 }
 
-static enum sp_status no_content(const struct sp_json *content, struct sp_err *err)
-{
-    return sp_fail(err, SP_E_INPUT, "content is %s, expected a string or an array of blocks",
-                   content ? sp_json_kind_name(sp_json_kind(content)) : "missing");
-}
+static const char blocks[] = "a string or an array of blocks";
 
 /* Appends a content that is a string or consists of text blocks only. */
 static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err)
@@ -54,7 +50,8 @@ static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, 
     enum sp_status st = SP_OK;
 
     if (sp_json_kind(content) == SP_JSON_STRING) return add_text(to, content, false, err);
-    if (sp_json_kind(content) != SP_JSON_ARRAY) return no_content(content, err);
+    if (sp_json_kind(content) != SP_JSON_ARRAY)
+        return sp_request_wrong("content", content, blocks, err);
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         const struct sp_json *block = sp_json_at(content, i);
         const char *type = type_of(block);
@@ -184,7 +181,8 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
     turn->role = role;
     if (sp_json_kind(content) == SP_JSON_STRING)
         return add_text(&turn->text, content, strcmp(role, "assistant") == 0, err);
-    if (sp_json_kind(content) != SP_JSON_ARRAY) return no_content(content, err);
+    if (sp_json_kind(content) != SP_JSON_ARRAY)
+        return sp_request_wrong("content", content, blocks, err);
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         st = add_block(out, turn, sp_json_at(content, i), err);
         if (st) sp_context(err, "content[%zu]", i);

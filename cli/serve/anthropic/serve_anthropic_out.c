@@ -104,25 +104,12 @@ static void begin_message(struct sp_serve_response *r)
 
 /* ---- blocks ---- */
 
-/* Writes a tool call. Arguments that a cut left without valid JSON become an empty object. */
-static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool whole)
-{
-    struct sp_json *input = NULL;
-
-    if (whole) (void)!sp_json_parse(&input, call->arguments, call->size, SP_JSON_LENIENT, NULL);
-    sp_json_out_put(out, "type:'tool_use', id:%s, name:%s", call->id, call->name);
-    if (input)
-        sp_json_out_value(out, "input", input);
-    else
-        sp_json_out_written(out, "input", "{}", 2);
-    sp_json_free(input);
-}
-
 /* Writes a content block; `whole`: with its text or input, else as the start event of a stream. */
 static void write_block(struct sp_serve_response *r, const char *key,
                         const struct sp_chat_segment *part, bool whole)
 {
     const struct sp_chat_answer *message = r->message;
+    const struct sp_chat_call *call;
     struct sp_json_out *out = &r->out;
     size_t size = whole ? part->size : 0;
 
@@ -139,7 +126,12 @@ static void write_block(struct sp_serve_response *r, const char *key,
         write_signature(r, whole);
         break;
     default:
-        write_call(out, &message->calls[part->at], whole);
+        call = &message->calls[part->at];
+        sp_json_out_put(out, "type:'tool_use', id:%s, name:%s", call->id, call->name);
+        if (whole)
+            sp_serve_write_arguments(out, "input", call);
+        else
+            sp_json_out_put(out, "input:{}");
     }
     sp_json_out_end(out, '}');
 }

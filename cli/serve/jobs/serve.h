@@ -343,6 +343,10 @@ const char *sp_serve_model_name(const struct sp_serve_request *request);
 void sp_serve_begin_event(struct sp_serve_response *response, const char *type);
 void sp_serve_end_event(struct sp_serve_response *response);
 
+/* Writes the arguments of a call as JSON; those that a cut left invalid are an empty object. */
+void sp_serve_write_arguments(struct sp_json_out *out, const char *key,
+                              const struct sp_chat_call *call);
+
 /* The members that the requests of every API have. */
 extern const struct sp_serve_field sp_serve_common_fields[];
 

@@ -107,7 +107,7 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *m, size_t model, const str
     c->n_reused += (double)r->n_reused;
     c->n_generated += (double)r->n_ids;
     c->prompt_seconds += r->prompt_seconds;
-    c->generation_seconds += r->draft_seconds + r->verify_seconds + r->plain_seconds;
+    c->generation_seconds += sp_answer_seconds(r);
     c->n_rounds += (double)(r->n_rounds - r->plain_rounds);
     c->n_drafted += (double)r->drafted;
     c->n_accepted += (double)r->accepted;

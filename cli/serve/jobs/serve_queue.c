@@ -321,7 +321,7 @@ void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *r,
     }
     usage->n_ids += r->n_ids;
     usage->prompt_seconds += r->prompt_seconds;
-    usage->generation_seconds += r->draft_seconds + r->verify_seconds + r->plain_seconds;
+    usage->generation_seconds += sp_answer_seconds(r);
     usage->n_reasoning += message->n_reasoning_tokens;
     usage->drafted += r->drafted;
     usage->accepted += r->accepted;
@@ -333,7 +333,7 @@ void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *r,
 /* Returns tokens per second, without the first token, which the prompt's pass generates. */
 static double rate(const struct sp_result *r)
 {
-    double seconds = r->draft_seconds + r->verify_seconds + r->plain_seconds;
+    double seconds = sp_answer_seconds(r);
 
     return seconds > 0 && r->n_ids > 0 ? (double)(r->n_ids - 1) / seconds : 0;
 }

@@ -38,6 +38,18 @@ void sp_serve_end_event(struct sp_serve_response *r)
     r->out.comma = false;
 }
 
+void sp_serve_write_arguments(struct sp_json_out *out, const char *key,
+                              const struct sp_chat_call *call)
+{
+    struct sp_json *arguments = NULL;
+
+    if (sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_LENIENT, NULL))
+        sp_json_out_written(out, key, "{}", 2);
+    else
+        sp_json_out_value(out, key, arguments);
+    sp_json_free(arguments);
+}
+
 /* ---- members of the request ---- */
 
 static enum sp_status check_keep_alive(const struct sp_serve_member *m, struct sp_err *err)

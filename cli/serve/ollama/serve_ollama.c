@@ -160,21 +160,11 @@ static void fail(struct sp_json_out *out, const struct sp_serve_failure *failure
     sp_json_out_put(out, "{error:%s}", failure->sentence);
 }
 
-/* Writes a tool call, whose arguments are a JSON value; those that were cut off are an empty
- * object.
- */
 static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, size_t index)
 {
-    struct sp_json *arguments = NULL;
-
-    (void)!sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_LENIENT, NULL);
     sp_json_out_put(out, "{id:%s, function:{index:%zu, name:%s", call->id, index, call->name);
-    if (arguments)
-        sp_json_out_value(out, "arguments", arguments);
-    else
-        sp_json_out_written(out, "arguments", "{}", 2);
+    sp_serve_write_arguments(out, "arguments", call);
     sp_json_out_put(out, "}}");
-    sp_json_free(arguments);
 }
 
 /* The contents of a line of output. */
@@ -237,8 +227,7 @@ static void last_line(struct sp_serve_response *r, const struct sent *sent,
                     "eval_duration:%zu, prompt_cached_count:%zu, draft_count:%zu, "
                     "draft_accepted_count:%zu}\n",
                     cut ? "length" : "stop", ns(r->seconds), ns(r->waited), result->n_prompt,
-                    ns(result->prompt_seconds), result->n_ids,
-                    ns(result->draft_seconds + result->verify_seconds + result->plain_seconds),
+                    ns(result->prompt_seconds), result->n_ids, ns(sp_answer_seconds(result)),
                     result->n_reused, result->drafted, result->accepted);
 }
 
@@ -311,29 +300,11 @@ static void write_load(struct sp_json_out *out, const char *model, bool chat, bo
     sp_json_out_put(out, "done:true, done_reason:%s}\n", loaded ? "load" : "unload");
 }
 
-const struct sp_serve_api sp_serve_ollama_chat = {
-    .stream_type = "application/x-ndjson",
-    .is_chat = true,
-    .fields = chat_fields,
-    .keep_alive = keep_alive,
-    .part = write_part,
-    .end = end,
-    .whole = whole,
-    .fail_stream = fail_stream,
-    .fail = fail,
-    .has_prompt = has_prompt,
-    .write_load = write_load,
-};
+#define FUNCTIONS                                                                                  \
+    .stream_type = "application/x-ndjson", .keep_alive = keep_alive, .part = write_part,           \
+    .end = end, .whole = whole, .fail_stream = fail_stream, .fail = fail,                          \
+    .has_prompt = has_prompt, .write_load = write_load
 
-const struct sp_serve_api sp_serve_ollama_text = {
-    .stream_type = "application/x-ndjson",
-    .fields = text_fields,
-    .keep_alive = keep_alive,
-    .part = write_part,
-    .end = end,
-    .whole = whole,
-    .fail_stream = fail_stream,
-    .fail = fail,
-    .has_prompt = has_prompt,
-    .write_load = write_load,
-};
+const struct sp_serve_api sp_serve_ollama_chat = {FUNCTIONS, .is_chat = true,
+                                                  .fields = chat_fields};
+const struct sp_serve_api sp_serve_ollama_text = {FUNCTIONS, .fields = text_fields};

@@ -136,11 +136,8 @@ static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct s
         return st;
     }
     to->text = sp_json_to_string(prompt, &to->size);
-    if (to->text == NULL) {
-        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a string or token IDs",
-                       prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
-    }
-    return SP_OK;
+    if (to->text) return SP_OK;
+    return sp_request_wrong("prompt", prompt, "a string or token IDs", err);
 }
 
 /* Reads one prompt or an array of prompts. */

@@ -92,26 +92,25 @@ static void write_usage(struct sp_json_out *out, const struct sp_serve_usage *us
                     usage->n_reasoning, usage->accepted, usage->drafted - usage->accepted);
 }
 
-static void write_rates(struct sp_json_out *out, const char *const names[4], size_t n,
-                        double seconds)
+static double quotient(double a, double b)
 {
-    sp_json_out_u64(out, names[0], n);
-    sp_json_out_double(out, names[1], seconds * 1e3);
-    sp_json_out_double(out, names[2], n ? seconds * 1e3 / (double)n : 0);
-    sp_json_out_double(out, names[3], seconds > 0 ? (double)n / seconds : 0);
+    return b > 0 ? a / b : 0;
 }
 
 void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_result *r)
 {
-    static const char *const prompt[] = {"prompt_n", "prompt_ms", "prompt_per_token_ms",
-                                         "prompt_per_second"};
-    static const char *const predicted[] = {"predicted_n", "predicted_ms", "predicted_per_token_ms",
-                                            "predicted_per_second"};
+    const size_t n_new = r->n_prompt - r->n_reused;
+    const double prompt = r->prompt_seconds, predicted = sp_answer_seconds(r);
 
-    sp_json_out_put(out, "timings:{cache_n:%zu", r->n_reused);
-    write_rates(out, prompt, r->n_prompt - r->n_reused, r->prompt_seconds);
-    write_rates(out, predicted, r->n_ids, r->draft_seconds + r->verify_seconds + r->plain_seconds);
-    sp_json_out_put(out, "draft_n:%zu, draft_n_accepted:%zu}", r->drafted, r->accepted);
+    sp_json_out_put(out,
+                    "timings:{cache_n:%zu, prompt_n:%zu, prompt_ms:%g, prompt_per_token_ms:%g, "
+                    "prompt_per_second:%g, predicted_n:%zu, predicted_ms:%g, "
+                    "predicted_per_token_ms:%g, predicted_per_second:%g, draft_n:%zu, "
+                    "draft_n_accepted:%zu}",
+                    r->n_reused, n_new, prompt * 1e3, quotient(prompt * 1e3, (double)n_new),
+                    quotient((double)n_new, prompt), r->n_ids, predicted * 1e3,
+                    quotient(predicted * 1e3, (double)r->n_ids),
+                    quotient((double)r->n_ids, predicted), r->drafted, r->accepted);
 }
 
 /* ---- objects ---- */
@@ -297,10 +296,11 @@ void sp_serve_openai_fail_stream(struct sp_serve_response *r,
     sp_json_out_raw(&r->out, "\n\n");
 }
 
+static const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
+
 /* Writes a comment, which readers of server-sent events skip, or llama-server's progress. */
 static void keep_alive(struct sp_serve_response *r)
 {
-    const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
     const struct delta nothing = {.part = &empty};
     struct sp_json_out *out = &r->out;
 
@@ -317,10 +317,7 @@ static void keep_alive(struct sp_serve_response *r)
 
 static void begin_chat(struct sp_serve_response *r)
 {
-    const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
-    const struct delta first = {.first = true, .part = &empty};
-
-    chunk(r, &first);
+    chunk(r, &(struct delta){.first = true, .part = &empty});
 }
 
 static void write_part(struct sp_serve_response *r, const struct sp_chat_part *part)
@@ -331,28 +328,11 @@ static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p
     if (part->kind == SP_CHAT_TOOL_CALL) chunk(r, &arguments);
 }
 
-const struct sp_serve_api sp_serve_openai_chat = {
-    .stream_type = "text/event-stream",
-    .is_chat = true,
-    .fields = sp_serve_openai_chat_fields,
-    .begin = begin_chat,
-    .keep_alive = keep_alive,
-    .part = write_part,
-    .end = end_stream,
-    .whole = whole,
-    .close = close_all,
-    .fail_stream = sp_serve_openai_fail_stream,
-    .fail = sp_serve_openai_fail,
-};
+#define FUNCTIONS                                                                                  \
+    .stream_type = "text/event-stream", .keep_alive = keep_alive, .part = write_part,              \
+    .end = end_stream, .whole = whole, .close = close_all,                                         \
+    .fail_stream = sp_serve_openai_fail_stream, .fail = sp_serve_openai_fail
 
-const struct sp_serve_api sp_serve_openai_text = {
-    .stream_type = "text/event-stream",
-    .fields = sp_serve_openai_text_fields,
-    .keep_alive = keep_alive,
-    .part = write_part,
-    .end = end_stream,
-    .whole = whole,
-    .close = close_all,
-    .fail_stream = sp_serve_openai_fail_stream,
-    .fail = sp_serve_openai_fail,
-};
+const struct sp_serve_api sp_serve_openai_chat = {
+    FUNCTIONS, .is_chat = true, .fields = sp_serve_openai_chat_fields, .begin = begin_chat};
+const struct sp_serve_api sp_serve_openai_text = {FUNCTIONS, .fields = sp_serve_openai_text_fields};

@@ -219,36 +219,20 @@ static void write_item_event(struct sp_serve_response *r, const char *type, size
     sp_serve_end_event(r);
 }
 
-/* The names of the events of a part, and of the index of its only content; NULL for calls, which
- * have no contents. */
+/* The names of a part in events: of its text, of the member that holds it in the `done` event, and
+ * of its only content and the index of that; NULL for calls, which have no contents. */
 struct names {
-    const char *delta, *done, *text; /* text: the member that holds the text in the `done` event */
-    const char *added, *part_done, *index; /* events and index of the content */
+    const char *stem, *text, *content, *index;
 };
 
 static const struct names *names_of(const struct sp_serve_response *r, size_t part)
 {
-    static const struct names call = {.delta = "response.function_call_arguments.delta",
-                                      .done = "response.function_call_arguments.done",
-                                      .text = "arguments"},
-                              content = {.delta = "response.output_text.delta",
-                                         .done = "response.output_text.done",
-                                         .text = "text",
-                                         .added = "response.content_part.added",
-                                         .part_done = "response.content_part.done",
-                                         .index = "content_index"},
-                              reasoning = {.delta = "response.reasoning_text.delta",
-                                           .done = "response.reasoning_text.done",
-                                           .text = "text",
-                                           .added = "response.content_part.added",
-                                           .part_done = "response.content_part.done",
-                                           .index = "content_index"},
-                              summary = {.delta = "response.reasoning_summary_text.delta",
-                                         .done = "response.reasoning_summary_text.done",
-                                         .text = "text",
-                                         .added = "response.reasoning_summary_part.added",
-                                         .part_done = "response.reasoning_summary_part.done",
-                                         .index = "summary_index"};
+    static const struct names call = {"function_call_arguments", "arguments", NULL, NULL},
+                              text = {"output_text", "text", "content_part", "content_index"},
+                              reasoning = {"reasoning_text", "text", "content_part",
+                                           "content_index"},
+                              summary = {"reasoning_summary_text", "text", "reasoning_summary_part",
+                                         "summary_index"};
 
     switch (r->message->segments[part].kind) {
     case SP_CHAT_TOOL_CALL:
@@ -256,27 +240,33 @@ static const struct names *names_of(const struct sp_serve_response *r, size_t pa
     case SP_CHAT_REASONING:
         return wants_summary(r) ? &summary : &reasoning;
     default:
-        return &content;
+        return &text;
     }
 }
 
-/* Begins an event of the contents of an item. */
-static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const char *type,
-                                            size_t part)
+/* Begins an event of the contents of an item: `what` happens to what `stem` names. */
+static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const char *stem,
+                                            const char *what, size_t part)
 {
-    struct sp_json_out *out = begin_event(r, type);
     const char *index = names_of(r, part)->index;
-    char id[ID_SIZE];
+    char id[ID_SIZE], type[64];
+    struct sp_json_out *out;
 
+    snprintf(type, sizeof type, "response.%s.%s", stem, what);
+    out = begin_event(r, type);
     sp_json_out_put(out, "item_id:%s, output_index:%zu", id_of(id, r, part), part);
     if (index != NULL) sp_json_out_u64(out, index, 0);
     return out;
 }
 
-static void write_content_event(struct sp_serve_response *r, const char *type, size_t part,
+/* Writes an event that contains the only content of an item, which calls lack. */
+static void write_content_event(struct sp_serve_response *r, const char *what, size_t part,
                                 bool partial)
 {
-    begin_part_event(r, type, part);
+    const char *stem = names_of(r, part)->content;
+
+    if (stem == NULL) return;
+    begin_part_event(r, stem, what, part);
     write_content(r, "part", part, partial);
     sp_serve_end_event(r);
 }
@@ -285,8 +275,8 @@ static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_
 {
     size_t part = r->message->n_segments - 1;
 
-    sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", p->text,
-                       p->size);
+    sp_json_out_string(begin_part_event(r, names_of(r, part)->stem, "delta", part), "delta",
+                       p->text, p->size);
     if (p->kind == SP_CHAT_CONTENT) sp_serve_logprobs_write(r, "logprobs", r->tokens, r->n_tokens);
     sp_serve_end_event(r);
 }
@@ -301,12 +291,12 @@ static void end_part(struct sp_serve_response *r, const char *status)
     if (!r->is_open) return;
     names = names_of(r, part);
     text = text_of(&size, r, part);
-    sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
+    sp_json_out_string(begin_part_event(r, names->stem, "done", part), names->text, text, size);
     if (r->message->segments[part].kind == SP_CHAT_CONTENT) write_logprobs(r, part);
     if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL)
         sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
     sp_serve_end_event(r);
-    if (names->part_done != NULL) write_content_event(r, names->part_done, part, false);
+    write_content_event(r, "done", part, false);
     write_item_event(r, "response.output_item.done", part, status, false);
     r->is_open = false;
 }
@@ -325,15 +315,12 @@ static void keep_alive(struct sp_serve_response *r)
 
 static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    const char *added;
-
     if (r->message->n_segments > r->n_started) {
         end_part(r, "completed");
         r->n_started = r->message->n_segments;
         r->is_open = true;
-        added = names_of(r, r->n_started - 1)->added;
         write_item_event(r, "response.output_item.added", r->n_started - 1, "in_progress", true);
-        if (added != NULL) write_content_event(r, added, r->n_started - 1, true);
+        write_content_event(r, "added", r->n_started - 1, true);
     }
     if (p->kind != SP_CHAT_TOOL_CALL_START) write_delta_event(r, p);
     if (p->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");

@@ -143,10 +143,8 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
     if (calls == NULL && legacy) return write_function_call(out, known, legacy, err);
     if (calls == NULL || (sp_json_kind(calls) == SP_JSON_ARRAY && sp_json_len(calls) == 0))
         return SP_OK;
-    if (sp_json_kind(calls) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "tool_calls is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(calls)));
-    }
+    if (sp_json_kind(calls) != SP_JSON_ARRAY)
+        return sp_request_wrong("tool_calls", calls, "an array", err);
     sp_json_out_begin(out, "tool_calls", '[');
     for (size_t i = 0; i < sp_json_len(calls) && !st; i++) {
         const struct sp_json *call = sp_json_at(calls, i);
