@@ -49,7 +49,8 @@ struct sp_gotemplate {
     const char *text; /* borrowed */
     struct sp_go_node *body;
     struct sp_go_define *defines;
-    bool appends_response; /* mentions neither .Messages nor .Response */
+    struct sp_list *fields; /* names of the fields that it mentions, with a NUL */
+    bool appends_response;  /* mentions neither .Messages nor .Response */
 };
 
 struct sp_go_variable {

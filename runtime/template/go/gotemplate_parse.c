@@ -4,6 +4,7 @@
  * return nodes that nobody reads. */
 #include "runtime/template/go/gotemplate_exec.h"
 #include "format/base/number_text.h"
+#include "format/base/unicode_case.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -141,9 +142,12 @@ static struct sp_go_node *parse_term(struct parser *p)
     return node;
 }
 
-/* Parses a term and the fields that follow it without whitespace. */
+/* Parses a term and the fields that follow it without whitespace. ollama does not look for fields
+ * inside of parentheses with a field after them. */
 static struct sp_go_node *parse_operand(struct parser *p)
 {
+    struct sp_list *fields = p->tree->fields;
+    size_t n_fields = fields->n;
     struct sp_go_node *node = parse_term(p), *term = node;
     struct sp_value names = sp_value_list(p->heap, SP_SHAPE_PLAIN, 0);
 
@@ -152,6 +156,7 @@ static struct sp_go_node *parse_operand(struct parser *p)
         if (node->kind == SP_N_LITERAL || node->kind == SP_N_NIL || node->kind == SP_N_DOT)
             unexpected(p, "operand, after a literal");
         if (node->kind != SP_N_FIELD && node->kind != SP_N_VARIABLE) {
+            fields->n = n_fields;
             node = new_node(p, SP_N_CHAIN);
             node->a = term;
             node->begin = term->begin;
@@ -162,6 +167,10 @@ static struct sp_go_node *parse_operand(struct parser *p)
     while (p->at->token == SP_G_FIELD && !p->at->spaced) {
         sp_list_push(p->heap, names.list, p->at->value);
         node->end = p->at++->end;
+    }
+    for (size_t i = 0; node->kind != SP_N_CHAIN && i < names.list->n; i++) {
+        const struct sp_value name = names.list->at[i];
+        sp_list_push(p->heap, fields, sp_value_copy_text(p->heap, name.text, name.len));
     }
     return node;
 }
@@ -466,49 +475,10 @@ static void cut_list(struct sp_go_node *node, bool *cut)
     }
 }
 
-static bool equals_ignoring_case(struct sp_value a, const char *b)
-{
-    if (strlen(b) != a.len) return false;
-    for (uint32_t i = 0; i < a.len; i++) {
-        char c = a.text[i];
-        if (c >= 'A' && c <= 'Z') c = (char)(c | 0x20);
-        if (c != b[i]) return false;
-    }
-    return true;
-}
-
-static bool list_mentions(const struct sp_go_node *node, const char *field);
-
-static bool node_mentions(const struct sp_go_node *node, const char *field)
-{
-    if (node == NULL) return false;
-    if ((node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE) && node->names != NULL) {
-        for (size_t i = 0; i < node->names->n; i++)
-            if (equals_ignoring_case(node->names->at[i], field)) return true;
-    }
-    if (node->kind == SP_N_CHAIN) return false;
-    return node_mentions(node->a, field) || list_mentions(node->list, field) ||
-           list_mentions(node->body, field);
-}
-
-static bool list_mentions(const struct sp_go_node *node, const char *field)
-{
-    for (; node != NULL; node = node->next) {
-        for (const struct sp_go_node *n = node; n != NULL; n = n->other) {
-            if (node_mentions(n, field)) return true;
-            if (n->other == NULL || n->other->chained) continue;
-            if (list_mentions(n->other, field)) return true;
-            break;
-        }
-    }
-    return false;
-}
-
 bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field)
 {
-    if (list_mentions(t->body, field)) return true;
-    for (const struct sp_go_define *d = t->defines; d != NULL; d = d->next)
-        if (list_mentions(d->body, field)) return true;
+    for (size_t i = 0; i < t->fields->n; i++)
+        if (sp_equal_ignoring_case(t->fields->at[i].text, field)) return true;
     return false;
 }
 
@@ -521,6 +491,7 @@ const struct sp_gotemplate *sp_gotemplate_compile(struct sp_heap *heap, const ch
 
     if (heap->status) return NULL;
     t->text = text;
+    t->fields = sp_value_list(heap, SP_SHAPE_PLAIN, 0).list;
     parse_top(&p);
     if (heap->status) return NULL;
     t->appends_response =

@@ -97,9 +97,7 @@ static SP_JINJA_FUNCTION(filter_tojson)
                                         .sort_keys = sp_value_truth(arg[3])};
 
     if (sp_jinja_given(arg[1])) {
-        struct sp_value indent = indentation(m, arg[1], 0);
-        style.indent = indent.text;
-        style.indent_len = indent.len;
+        style.indent = indentation(m, arg[1], 0);
         style.item_separator = sp_value_name(",");
     }
     if (arg[2].kind == SP_V_LIST && arg[2].list->n == 2 && arg[2].list->at[0].kind == SP_V_TEXT &&

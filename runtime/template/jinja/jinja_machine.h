@@ -191,8 +191,7 @@ void sp_jinja_build_repr(struct sp_builder *b, struct sp_value v);
 struct sp_value sp_jinja_to_text(struct sp_jinja_machine *m, struct sp_value v);
 
 struct sp_jinja_json_style {
-    const char *indent; /* indentation of one level; NULL: all on one line */
-    size_t indent_len;
+    struct sp_value indent; /* a text, of one level; ABSENT: all on one line */
     struct sp_value item_separator, key_separator; /* texts */
     enum sp_json_text text;
     bool sort_keys;

@@ -77,8 +77,9 @@ bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token)
     return true;
 }
 
-bool sp_jinja_next_item(struct sp_jinja_parser *p, const struct sp_jinja_node *list,
-                        enum sp_jinja_token close)
+/* True before another item of a list that ends with `close`; a comma between items is consumed. */
+static bool next_item(struct sp_jinja_parser *p, const struct sp_jinja_node *list,
+                      enum sp_jinja_token close)
 {
     if (p->at->token != close && list != NULL) sp_jinja_expect(p, SP_T_COMMA);
     return p->at->token != close && !p->heap->status;
@@ -107,7 +108,7 @@ static struct sp_jinja_node *pair_up(struct sp_jinja_parser *p, enum sp_jinja_ki
 static void parse_args(struct sp_jinja_parser *p, struct sp_jinja_node **list)
 {
     sp_jinja_expect(p, SP_T_LPAREN);
-    while (sp_jinja_next_item(p, *list, SP_T_RPAREN)) {
+    while (next_item(p, *list, SP_T_RPAREN)) {
         struct sp_jinja_node *arg = sp_jinja_new_node(p, SP_J_ARG);
         if (sp_jinja_skip(p, SP_T_MUL)) {
             arg->op = SP_J_ARG_STAR;
@@ -262,7 +263,7 @@ static struct sp_jinja_node *parse_items(struct sp_jinja_parser *p, enum sp_jinj
     struct sp_jinja_node *node = sp_jinja_new_node(p, kind), **end = &node->list;
 
     p->at++;
-    while (sp_jinja_next_item(p, node->list, close)) {
+    while (next_item(p, node->list, close)) {
         struct sp_jinja_node *item;
         if (kind == SP_J_LIST) {
             item = sp_jinja_parse_expression(p);

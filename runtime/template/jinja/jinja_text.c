@@ -175,10 +175,10 @@ static void json_gap(struct sp_builder *b, const struct sp_jinja_json_style *sty
                      int depth)
 {
     if (!first) sp_build_value(b, style->item_separator);
-    if (style->indent == NULL) return;
+    if (style->indent.kind == SP_V_ABSENT) return;
     sp_build(b, "\n", 1);
     for (int i = 0; i < depth; i++)
-        sp_build(b, style->indent, style->indent_len);
+        sp_build_value(b, style->indent);
 }
 
 static void json_list(struct sp_builder *b, const struct sp_list *list,

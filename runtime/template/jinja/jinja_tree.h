@@ -146,9 +146,6 @@ struct sp_jinja_node *sp_jinja_new_node(struct sp_jinja_parser *p, enum sp_jinja
 void sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token);
 bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name);
 bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token);
-/* True before another item of a list that ends with `close`; a comma between items is consumed. */
-bool sp_jinja_next_item(struct sp_jinja_parser *p, const struct sp_jinja_node *list,
-                        enum sp_jinja_token close);
 /* Begins a nested part, which ends by p->depth--. */
 void sp_jinja_enter(struct sp_jinja_parser *p);
 
