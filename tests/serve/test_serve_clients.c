@@ -77,7 +77,7 @@ TEST(test_queue)
         assert_int_equal(recv(running, &byte, 1, 0), 1); /* the request is being served */
         for (size_t k = 0; k < 2; k++)
             rest[k].fd = server_begin_request(&s, "/v1/completions", i ? whole : streamed);
-        assert_true(poll(rest, 2, 10000) > 0);
+        assert_true(poll(rest, 2, 60000) > 0);
         size_t away = rest[0].revents ? 0 : 1;
         r = client_receive(rest[away].fd);
         assert_int_equal(r.status, 503);
@@ -105,6 +105,7 @@ TEST(test_many_answers)
     int many = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(many, &byte, 1, 0), 1);
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
+    server_await_log(&s, "POST /v1/completions 200", 1);
     assert_int_equal(server_count_log(&s, "POST /v1/completions 200"), 1);
     close(many);
 }

@@ -131,6 +131,7 @@ TEST(test_metrics)
     for (int i = 0; i < 2; i++)
         server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT DRAFTED "}", 200);
     server_get(&s, "/nothing", 404);
+    server_await_log(&s, "/v1/completions 200", 2);
     server_await_log(&s, "/nothing 404", 1);
     struct http_reply r = server_request(&s, "GET", "/metrics", NULL);
     assert_int_equal(r.status, 200);
@@ -251,6 +252,7 @@ TEST(test_json_log)
     struct sp_json *json = NULL;
 
     server_post(&s, "/v1/completions", "{" GOLDEN_PROMPT "}", 200);
+    server_await_log(&s, "/v1/completions", 1);
     server_get(&s, "/\"x%c2%9b", 404);
     server_await_log(&s, "\"error\": \"not found\"", 1);
     FILE *f = fopen(s.log, "r");

@@ -37,20 +37,20 @@ TEST(answers_are_taken_in_turn)
     put(q, &many, 4);
     put(q, &few, 2);
     take(q, &many, 0);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many, NULL);
     put(q, &one, 1);
     take(q, &few, 0);
-    sp_serve_queue_end(q, &few);
+    sp_serve_queue_end(q, &few, NULL);
     take(q, &many, 1);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many, NULL);
     take(q, &one, 0);
-    sp_serve_queue_end(q, &one);
+    sp_serve_queue_end(q, &one, NULL);
     take(q, &few, 1);
-    sp_serve_queue_end(q, &few);
+    sp_serve_queue_end(q, &few, NULL);
     take(q, &many, 2);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many, NULL);
     take(q, &many, 3);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many, NULL);
     sp_serve_queue_free(q);
 }
 
@@ -65,16 +65,16 @@ TEST(one_thread_is_kept_for_single_answers)
     take(q, &many, 1);
     put(q, &one, 1);
     take(q, &one, 0);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many, NULL);
     take(q, &many, 2);
-    sp_serve_queue_end(q, &one);
+    sp_serve_queue_end(q, &one, NULL);
     put(q, &one, 1);
     take(q, &one, 0);
-    sp_serve_queue_end(q, &one);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &one, NULL);
+    sp_serve_queue_end(q, &many, NULL);
     take(q, &many, 3);
-    sp_serve_queue_end(q, &many);
-    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many, NULL);
+    sp_serve_queue_end(q, &many, NULL);
     sp_serve_queue_free(q);
 }
 
@@ -94,7 +94,7 @@ TEST(an_aborted_response_has_no_end)
     assert_memory_equal(text, "abc", 3);
     assert_int_equal(job.out.len, 0); /* a stream does not grow with what was read */
     sp_serve_queue_write(q, &job, 0, &(struct sp_json_out){.no_memory = true});
-    sp_serve_queue_end(q, &job);
+    sp_serve_queue_end(q, &job, NULL);
     assert_int_equal(sp_serve_queue_read(q, &job, text, sizeof text), -1);
     sp_strbuf_release(&job.out);
     sp_serve_queue_free(q);

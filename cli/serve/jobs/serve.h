@@ -146,9 +146,11 @@ bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,
 /* Sets the text that the log shows for the job. */
 void sp_serve_queue_describe(struct sp_serve_queue *queue, struct sp_serve_job *job,
                              const char *text);
-/* Ends the work on an answer that sp_serve_queue_take returned. Returns the model of the job after
- * its last answer, which the caller releases; otherwise NULL. */
-struct sp_serve_model *sp_serve_queue_end(struct sp_serve_queue *queue, struct sp_serve_job *job);
+/* Ends the work on an answer that sp_serve_queue_take returned. After the last answer of a job its
+ * model is released, and only then is the end of the response sent: the next request of the client
+ * finds what was in use free. models: may be NULL if the job has no model. */
+void sp_serve_queue_end(struct sp_serve_queue *queue, struct sp_serve_job *job,
+                        struct sp_serve_models *models);
 
 /* Counts what the server does, model by model, and writes the counts in the text format of
  * Prometheus.

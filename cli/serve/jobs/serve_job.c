@@ -520,14 +520,12 @@ void sp_serve_job_release(struct sp_serve_job *job)
 void *sp_serve_job_run_all(void *context)
 {
     const struct sp_serve *serve = context;
-    struct sp_serve_model *model;
     struct sp_serve_job *job;
     size_t answer;
 
     while ((job = sp_serve_queue_take(serve->queue, &answer)) != NULL) {
         run(serve, job, answer);
-        if ((model = sp_serve_queue_end(serve->queue, job)) != NULL)
-            sp_serve_models_release(serve->models, model);
+        sp_serve_queue_end(serve->queue, job, serve->models);
     }
     return NULL;
 }

@@ -155,7 +155,8 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
     size_t n = 0;
 
     pthread_mutex_lock(&q->lock);
-    while (connected && job->n_sent == job->out.len && !has_ended(job))
+    while (connected && !has_ended(job) &&
+           (job->n_sent == job->out.len || job->n_done == job->n_answers))
         connected = wait_and_poll(q, job);
     connected = connected && !job->aborted;
     if (connected) {
@@ -293,21 +294,19 @@ void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job,
     pthread_mutex_unlock(&q->lock);
 }
 
-struct sp_serve_model *sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job,
+                        struct sp_serve_models *models)
 {
-    struct sp_serve_model *model = NULL;
-
     pthread_mutex_lock(&q->lock);
     job->n_running--;
     q->n_running--;
     if (job->n_answers > 1) q->n_several--;
-    if (has_ended(job)) {
-        model = job->model;
+    if (has_ended(job) && job->model) { /* before it is seen that the job has ended */
+        sp_serve_models_release(models, job->model);
         job->model = NULL;
     }
     pthread_cond_signal(&job->changed);
     unlock_and_signal(q);
-    return model;
 }
 
 /* ---- numbers of tokens ---- */
