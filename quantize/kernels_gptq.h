@@ -433,9 +433,9 @@ static inline void propagate(float *carried, const struct rounded *r, const floa
     }
 }
 
-INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, size_t n_rows,
-                      size_t cols, const float *row_scale, const float *factors, float *workspace,
-                      const struct sp_microscale_books *books)
+TILE void encode_as(struct variant is, uint8_t *blocks, const float *rows, size_t n_rows,
+                    size_t cols, const float *row_scale, const float *factors, float *workspace,
+                    const struct sp_microscale_books *books)
 {
     const size_t block_size = sp_microscale_block_size(is.code_bits);
     const float *order = NULL; /* of the groups of a block of columns */

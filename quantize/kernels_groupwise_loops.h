@@ -282,8 +282,8 @@ INLINE void groupwise_panel(floats acc[SP_TILE_ROWS][N_PARTS], struct sp_groupwi
     }
 }
 
-INLINE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits, enum sp_levels levels,
-                             const struct sp_matmul *m)
+TILE void groupwise_panels(enum sp_groupwise_kind kind, unsigned code_bits, enum sp_levels levels,
+                           const struct sp_matmul *m)
 {
     const unsigned cols = sp_dtype_info(m->dtype)->groups.cols;
     const struct sp_groupwise groups = {kind, code_bits, cols, levels};

@@ -17,7 +17,7 @@
 enum tile { SCORES, WEIGHTED_SUMS, SCORES_OF_CODES, SCORES_OF_BLOCKS };
 TILE void scores_queries(const struct sp_kv_rows *a, size_t i, int nq);
 TILE void weigh_queries(const struct sp_kv_rows *a, size_t i, int nq);
-INLINE void score_blocks(const struct sp_kv_rows *a, size_t i, int nq, int nb);
+TILE void score_blocks(const struct sp_kv_rows *a, size_t i, int nq, int nb);
 
 INLINE void do_tile(enum tile tile, const struct sp_kv_rows *a, size_t i, const int nq)
 {

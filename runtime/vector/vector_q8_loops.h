@@ -236,7 +236,7 @@ INLINE void score_codes(const struct sp_kv_rows *a, size_t i, size_t part, const
     }
 }
 
-INLINE void score_blocks(const struct sp_kv_rows *a, size_t i, const int nq, const int nb)
+TILE void score_blocks(const struct sp_kv_rows *a, size_t i, const int nq, const int nb)
 {
     for (size_t part = 0; part < SP_KV_BLOCK; part += LANES)
         score_codes(a, i, part, nq, nb);
@@ -328,8 +328,8 @@ INLINE bytes load_value_codes(const struct sp_kv_rows *a, const uint8_t *codes, 
 }
 
 /* Weighs nv registers of dims, from dim d on, for queries i..i+nq-1 of the batch. */
-INLINE void weigh_codes(const struct sp_kv_rows *a, const struct batch *batch, size_t i, size_t d,
-                        const int nq, const int nv)
+TILE void weigh_codes(const struct sp_kv_rows *a, const struct batch *batch, size_t i, size_t d,
+                      const int nq, const int nv)
 {
     const size_t size = sp_value_block_size(a->type, a->head_dim);
     struct weighed acc[4][CODE_VECTORS] = {0};
