@@ -32,8 +32,8 @@ TYPES = {"q2": 7, "q3": 8}
 CASES = [
     (0, -1, "q3", ["embed_tokens.weight"]),
     (1, 0, "q2", ["layers.0.self_attn.q_proj.weight", "layers.0.self_attn.o_proj.weight"]),
-    (2, 3, "q2", ["layers.3.self_attn.k_proj.weight", "layers.3.self_attn.v_proj.weight"]),
     (3, 2, "q3", ["layers.2.mlp.gate_proj.weight", "layers.2.mlp.up_proj.weight"]),
+    (2, 3, "q2", ["layers.3.self_attn.k_proj.weight", "layers.3.self_attn.v_proj.weight"]),
     (4, 5, "q2", ["layers.5.mlp.down_proj.weight"]),
 ]
 

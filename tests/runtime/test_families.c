@@ -36,8 +36,8 @@ static void assert_same_response(struct sp_result r, const struct sp_result *pla
 }
 
 /* Runs with and without the draft, with several draft lengths, numbers of threads and prompt chunk
- * sizes. */
-static void check_pair(const char *path, enum sp_cache_type cache)
+ * sizes. Returns the response without. */
+static struct sp_result check_pair(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
     static const int depths[] = {1, 2, 5, 9, SP_DRAFT_LENGTH_AUTO};
@@ -45,15 +45,15 @@ static void check_pair(const char *path, enum sp_cache_type cache)
     assert_int_equal(plain.n_ids, N_TOKENS);
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
         assert_same_response(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
+    return plain;
 }
 
 /* Adds scalar kernels, which are slow. One file per family suffices, since test_kernels and
  * test_attention compare every type of weights and caches with them. */
 static void check_with_scalar(const char *path, enum sp_cache_type cache)
 {
-    struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
+    struct sp_result plain = check_pair(path, cache);
 
-    check_pair(path, cache);
     assert_same_response(generate(path, "scalar", 1, cache, 7, 3), &plain);
 }
 
