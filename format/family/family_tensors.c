@@ -9,11 +9,19 @@
 #include <string.h>
 
 struct row {
-    const char *name; /* after "layers.N." in a layer; "%u" outside of them is list.number */
+    const char *name; /* behind the prefix of the rows; "%u" outside of layers is list.number */
     enum sp_role role;
-    bool wanted;
+    int wanted;        /* false, true, or WITH_BIAS */
     uint64_t shape[3]; /* 0 after the last dimension */
 };
+
+/* Beside this ".weight" there is a ".bias", which has its shape without the columns. */
+enum { WITH_BIAS = 2 };
+
+static int with(bool wanted, bool bias)
+{
+    return wanted && bias ? WITH_BIAS : wanted;
+}
 
 /* The tensors being listed. */
 struct list {
@@ -24,37 +32,49 @@ struct list {
     struct sp_err *err;
 };
 
-/* Adds the wanted tensors. */
-static enum sp_status add(struct list *list, const struct row *rows, size_t n)
+/* Adds a tensor; `own` is its name, in a layer that behind "layers.N.". */
+static enum sp_status add_one(struct list *list, const char *own, enum sp_role role,
+                              const uint64_t shape[3])
 {
     struct sp_specs *specs = list->specs;
     unsigned layer = (unsigned)list->layer;
+    struct sp_tensor_spec spec = {.role = role};
+    char name[SP_SPEC_NAME];
+    enum sp_status st;
 
-    for (size_t i = 0; i < n; i++) {
-        struct sp_tensor_spec spec = {.role = rows[i].role};
-        const char *own = rows[i].name;
-        char name[SP_SPEC_NAME];
-        enum sp_status st;
-
-        if (!rows[i].wanted) continue;
-        if (list->layer >= 0 && sp_config_tensor_layer(list->config, layer, own) != layer) continue;
-        if (list->layer >= 0)
-            snprintf(name, sizeof name, "layers.%u.%s", layer, own);
-        else if (strstr(own, "%u"))
-            sp_layout_numbered_name(name, sizeof name, own, list->number);
-        else
-            snprintf(name, sizeof name, "%s", own);
-        for (; spec.rank < 3 && rows[i].shape[spec.rank]; spec.rank++)
-            spec.shape[spec.rank] = rows[i].shape[spec.rank];
-        if ((st = sp_specs_add_string(&spec.name, specs, name, list->err))) return st;
-        st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof spec, list->err);
-        if (st) return st;
-        specs->specs[specs->n_specs++] = spec;
-    }
-    return SP_OK;
+    if (list->layer >= 0 && sp_config_tensor_layer(list->config, layer, own) != layer) return SP_OK;
+    if (list->layer >= 0)
+        snprintf(name, sizeof name, "layers.%u.%s", layer, own);
+    else if (strstr(own, "%u"))
+        sp_layout_numbered_name(name, sizeof name, own, list->number);
+    else
+        snprintf(name, sizeof name, "%s", own);
+    for (; spec.rank < 3 && shape[spec.rank]; spec.rank++)
+        spec.shape[spec.rank] = shape[spec.rank];
+    if ((st = sp_specs_add_string(&spec.name, specs, name, list->err))) return st;
+    st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof spec, list->err);
+    if (!st) specs->specs[specs->n_specs++] = spec;
+    return st;
 }
 
-#define ADD(rows) add(list, rows, sizeof(rows) / sizeof *(rows))
+/* Adds the wanted tensors. */
+static enum sp_status add(struct list *list, const char *prefix, const struct row *rows, size_t n)
+{
+    enum sp_status st = SP_OK;
+
+    for (const struct row *row = rows; row < rows + n && !st; row++) {
+        const uint64_t *shape = row->shape, of_bias[3] = {shape[0], shape[2] ? shape[1] : 0};
+        char own[SP_SPEC_NAME];
+        int len = snprintf(own, sizeof own, "%s%s", prefix, row->name);
+        if (row->wanted) st = add_one(list, own, row->role, shape);
+        if (row->wanted != WITH_BIAS || st) continue;
+        memcpy(own + len - strlen("weight"), "bias", sizeof "bias");
+        st = add_one(list, own, SP_ROLE_BIAS, of_bias);
+    }
+    return st;
+}
+
+#define ADD(prefix, rows) add(list, prefix, rows, sizeof(rows) / sizeof *(rows))
 
 /* Adds tensors of layer i. */
 typedef enum sp_status add_fn(struct list *list, const struct sp_config *c, unsigned i);
@@ -79,15 +99,12 @@ static enum sp_status add_norms(struct list *list, const struct sp_config *c, un
     bool input_gate = input && rank, ffn_gate = l->n_experts != 0 && rank;
     bool affine = c->affine_residuals;
     const struct row rows[] = {
-        {"input_layernorm.weight", SP_ROLE_NORM, input, {hidden}},
-        {"input_layernorm.bias", SP_ROLE_BIAS, input && bias, {hidden}},
+        {"input_layernorm.weight", SP_ROLE_NORM, with(input, bias), {hidden}},
         {"hidden_norm.weight", SP_ROLE_NORM, l->reads_pair && !block, {hidden}},
         {"pair_norm.weight", SP_ROLE_NORM, block, {2 * hidden}},
-        {"post_attention_layernorm.weight", SP_ROLE_NORM, second, {hidden}},
-        {"post_attention_layernorm.bias", SP_ROLE_BIAS, second && bias, {hidden}},
+        {"post_attention_layernorm.weight", SP_ROLE_NORM, with(second, bias), {hidden}},
         {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, four, {hidden}},
-        {"post_feedforward_layernorm.weight", SP_ROLE_NORM, post, {hidden}},
-        {"post_feedforward_layernorm.bias", SP_ROLE_BIAS, post && bias, {hidden}},
+        {"post_feedforward_layernorm.weight", SP_ROLE_NORM, with(post, bias), {hidden}},
         {"post_feedforward_layernorm_1.weight", SP_ROLE_NORM, expert_norms, {hidden}},
         {"pre_feedforward_layernorm_2.weight", SP_ROLE_NORM, expert_norms, {hidden}},
         {"post_feedforward_layernorm_2.weight", SP_ROLE_NORM, expert_norms, {hidden}},
@@ -114,7 +131,7 @@ static enum sp_status add_norms(struct list *list, const struct sp_config *c, un
         {"post_mlp_residual_scale.residual_bias", SP_ROLE_SMALL, affine, {hidden}},
     };
 
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 static enum sp_status add_attention(struct list *list, const struct sp_config *c, unsigned i)
@@ -132,7 +149,7 @@ static enum sp_status add_attention(struct list *list, const struct sp_config *c
     bool shared = c->qk_norm == SP_QK_SHARED;
     bool attention = (l->mixers & SP_MIXER_ATTENTION) && !c->compressed.q_rank;
     bool latent = attention && kv_rank;
-    bool q_latent = latent && q_rank, bias = attention && !latent && c->qkv_bias;
+    bool q_latent = latent && q_rank, a_bias = c->qkv_bias, bias = !latent && c->qkv_bias;
     bool k = attention && !latent && l->kv_source == (int)i; /* the layer has keys of its own */
     bool clip = attention && c->qk_norm == SP_QK_CLIP, dynamic = l->own_kv_inputs;
     bool norm = attention && c->qk_norm && !clip && !c->norm_weightless && !c->qk_norm_weightless;
@@ -151,84 +168,67 @@ static enum sp_status add_attention(struct list *list, const struct sp_config *c
     const uint64_t n_index = c->index.n_heads, index_dim = c->index.head_dim;
     const uint64_t index_in = normed ? hidden : q_rank;
     const uint64_t extent = l->window ? l->window : c->rel_extent, taps = c->n_residual_taps;
-    bool relative = attention && c->rel_dim, convolved = attention && taps;
-    bool fixed = convolved && !dynamic;
-    const uint64_t kv_taps = l->n_kv_heads * taps;
+    bool relative = attention && c->rel_dim, fixed = attention && taps && !dynamic;
+    const uint64_t kv_taps = l->n_kv_heads * taps, gates = kv_rank ? o : q;
     const uint64_t v = cca ? values / 2 : values, n_key = n_index * index_dim;
     const uint64_t mix_taps = (uint64_t)l->head_dim * c->cca.mix_kernel;
     bool own_v = k && !l->v_from_k, r_clip = relative && c->rel_clip != 0;
     const struct row rows[] = {
-        {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, attention && q_rank == 0, {q, input}},
-        {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, k, {kv, input}},
-        {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, own_v, {v, input}},
-        {"self_attn.v_delayed.weight", SP_ROLE_KEY_VALUE, cca, {v, input}},
-        {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, q_latent, {q_rank, hidden}},
-        {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, q_latent && c->qkv_bias, {q_rank}},
-        {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
-        {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, q_latent, {q, q_input}},
-        {"self_attn.gate_b_proj.weight", SP_ROLE_ATTENTION, latent && a->gated, {o, q_input}},
-        {"self_attn.kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, stored, {kv_a, hidden}},
-        {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, stored && c->qkv_bias, {kv_a}},
-        {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, stored, {kv_rank}},
-        {"self_attn.k_rope_norm.weight", SP_ROLE_NORM, stored && a->key_norm, {a->rope_dim}},
-        {"self_attn.k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
-        {"self_attn.v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
-        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_key, index_in}},
-        {"self_attn.indexer.q_input_norm.weight", SP_ROLE_NORM, normed, {hidden}},
-        {"self_attn.indexer.q_input_norm.bias", SP_ROLE_BIAS, normed, {hidden}},
-        {"self_attn.indexer.ssmax_scaling.s", SP_ROLE_SMALL, index && ssmax, {n_index}},
-        {"self_attn.indexer.ssmax_scaling.b", SP_ROLE_SMALL, index && ssmax, {n_index}},
-        {"self_attn.ssmax_scaling.s", SP_ROLE_SMALL, ssmax, {heads}},
-        {"self_attn.ssmax_scaling.b", SP_ROLE_SMALL, ssmax, {heads}},
-        {"self_attn.indexer.q_proj.weight", SP_ROLE_ATTENTION, queries, {n_key, hidden}},
-        {"self_attn.indexer.wk.weight", SP_ROLE_KEY_VALUE, index, {index_dim, hidden}},
-        {"self_attn.indexer.k_norm.weight", SP_ROLE_NORM, index, {index_dim}},
-        {"self_attn.indexer.q_norm.weight", SP_ROLE_NORM, queries, {index_dim}},
-        {"self_attn.indexer.k_norm.bias", SP_ROLE_BIAS, sum, {index_dim}},
-        {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, sum, {n_index, hidden}},
-        {"self_attn.indexer.pool_gate.weight", SP_ROLE_KEY_VALUE, pool, {index_dim, hidden}},
-        {"self_attn.indexer.pool_bias", SP_ROLE_SMALL, pool, {c->index.pool, index_dim}},
-        {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, attention, {hidden, o}},
-        {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, gate, {kv_rank ? o : q, hidden}},
-        {"self_attn.head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},
-        {"self_attn.q_proj.bias", SP_ROLE_BIAS, bias, {q}},
-        {"self_attn.gate_proj.bias", SP_ROLE_BIAS, gate && c->gate_bias, {q}},
-        {"self_attn.gate_bias", SP_ROLE_BIAS, gate && c->gate_biases, {heads}},
-        {"self_attn.k_proj.bias", SP_ROLE_BIAS, bias, {kv}},
-        {"self_attn.v_proj.bias", SP_ROLE_BIAS, bias, {values}},
-        {"self_attn.o_proj.bias", SP_ROLE_BIAS, attention && c->o_bias, {hidden}},
-        {"self_attn.q_norm.weight", SP_ROLE_NORM, norm, {l->head_dim * (own ? heads : 1)}},
-        {"self_attn.k_norm.weight", SP_ROLE_NORM, norm && k, {own ? kv : l->head_dim}},
-        {"self_attn.q_norm.bias", SP_ROLE_BIAS, norm && shared, {l->head_dim}},
-        {"self_attn.k_norm.bias", SP_ROLE_BIAS, norm && k && shared, {l->head_dim}},
-        {"self_attn.sinks", SP_ROLE_SMALL, sinks, {heads}},
-        {"self_attn.inner_norm.weight", SP_ROLE_NORM, inner, {o}},
-        {"self_attn.q_scale", SP_ROLE_SMALL, unit, {q}},
-        {"self_attn.gate_scale", SP_ROLE_SMALL, unit, {q}},
-        {"self_attn.conv_qk_depthwise.weight", SP_ROLE_SMALL, cca, {mixed, 1, c->cca.kernel}},
-        {"self_attn.conv_qk_depthwise.bias", SP_ROLE_BIAS, cca, {mixed}},
-        {"self_attn.conv_qk_grouped.weight",
-         SP_ROLE_ATTENTION,
-         cca,
-         {n_mixed, l->head_dim, mix_taps}},
-        {"self_attn.conv_qk_grouped.bias", SP_ROLE_BIAS, cca, {mixed}},
-        {"self_attn.key_scale", SP_ROLE_SMALL, cca, {l->n_kv_heads}},
-        {"self_attn.r_proj.weight", SP_ROLE_ATTENTION, relative, {heads * c->rel_dim, hidden}},
-        {"self_attn.rel_logits_proj.proj", SP_ROLE_SMALL, relative, {c->rel_dim, extent}},
-        {"self_attn.k_sconv.conv1d.weight", SP_ROLE_SMALL, fixed, {kv, 1, taps}},
-        {"self_attn.v_sconv.conv1d.weight", SP_ROLE_SMALL, fixed, {values, 1, taps}},
-        {"self_attn.k_sconv.static_weight", SP_ROLE_SMALL, dynamic, {taps, kv}},
-        {"self_attn.v_sconv.static_weight", SP_ROLE_SMALL, dynamic, {taps, values}},
-        {"self_attn.k_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
-        {"self_attn.v_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
-        {"self_attn.q_clip.scale", SP_ROLE_SMALL, clip, {heads, l->head_dim}},
-        {"self_attn.r_clip.scale", SP_ROLE_SMALL, r_clip, {heads, c->rel_dim}},
-        {"self_attn.sink_proj.weight", SP_ROLE_GATE, attention && c->row_sinks, {heads, hidden}},
-        {"attn_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
-        {"mlp_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, taps}},
+        {"q_proj.weight", SP_ROLE_ATTENTION, with(attention && !q_rank, bias), {q, input}},
+        {"k_proj.weight", SP_ROLE_KEY_VALUE, with(k, bias), {kv, input}},
+        {"v_proj.weight", SP_ROLE_KEY_VALUE, with(own_v, bias), {v, input}},
+        {"v_delayed.weight", SP_ROLE_KEY_VALUE, cca, {v, input}},
+        {"q_a_proj.weight", SP_ROLE_ATTENTION, with(q_latent, a_bias), {q_rank, hidden}},
+        {"q_a_layernorm.weight", SP_ROLE_NORM, q_latent, {q_rank}},
+        {"q_b_proj.weight", SP_ROLE_ATTENTION, q_latent, {q, q_input}},
+        {"gate_b_proj.weight", SP_ROLE_ATTENTION, latent && a->gated, {o, q_input}},
+        {"kv_a_proj_with_mqa.weight", SP_ROLE_KEY_VALUE, with(stored, a_bias), {kv_a, hidden}},
+        {"kv_a_layernorm.weight", SP_ROLE_NORM, stored, {kv_rank}},
+        {"k_rope_norm.weight", SP_ROLE_NORM, stored && a->key_norm, {a->rope_dim}},
+        {"k_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, kv_rank, a->nope_dim}},
+        {"v_b_proj.weight", SP_ROLE_ATTENTION, latent, {heads, a->value_dim, kv_rank}},
+        {"indexer.wq_b.weight", SP_ROLE_ATTENTION, sum, {n_key, index_in}},
+        {"indexer.q_input_norm.weight", SP_ROLE_NORM, with(normed, true), {hidden}},
+        {"indexer.ssmax_scaling.s", SP_ROLE_SMALL, index && ssmax, {n_index}},
+        {"indexer.ssmax_scaling.b", SP_ROLE_SMALL, index && ssmax, {n_index}},
+        {"ssmax_scaling.s", SP_ROLE_SMALL, ssmax, {heads}},
+        {"ssmax_scaling.b", SP_ROLE_SMALL, ssmax, {heads}},
+        {"indexer.q_proj.weight", SP_ROLE_ATTENTION, queries, {n_key, hidden}},
+        {"indexer.wk.weight", SP_ROLE_KEY_VALUE, index, {index_dim, hidden}},
+        {"indexer.k_norm.weight", SP_ROLE_NORM, with(index, sum), {index_dim}},
+        {"indexer.q_norm.weight", SP_ROLE_NORM, queries, {index_dim}},
+        {"indexer.weights_proj.weight", SP_ROLE_GATE, sum, {n_index, hidden}},
+        {"indexer.pool_gate.weight", SP_ROLE_KEY_VALUE, pool, {index_dim, hidden}},
+        {"indexer.pool_bias", SP_ROLE_SMALL, pool, {c->index.pool, index_dim}},
+        {"o_proj.weight", SP_ROLE_ATTENTION, with(attention, c->o_bias), {hidden, o}},
+        {"gate_proj.weight", SP_ROLE_ATTENTION, with(gate, c->gate_bias), {gates, hidden}},
+        {"head_gate.weight", SP_ROLE_GATE, attention && l->head_gate, {heads, hidden}},
+        {"gate_bias", SP_ROLE_BIAS, gate && c->gate_biases, {heads}},
+        {"q_norm.weight", SP_ROLE_NORM, with(norm, shared), {l->head_dim * (own ? heads : 1)}},
+        {"k_norm.weight", SP_ROLE_NORM, with(norm && k, shared), {own ? kv : l->head_dim}},
+        {"sinks", SP_ROLE_SMALL, sinks, {heads}},
+        {"inner_norm.weight", SP_ROLE_NORM, inner, {o}},
+        {"q_scale", SP_ROLE_SMALL, unit, {q}},
+        {"gate_scale", SP_ROLE_SMALL, unit, {q}},
+        {"conv_qk_depthwise.weight", SP_ROLE_SMALL, cca, {mixed, 1, c->cca.kernel}},
+        {"conv_qk_depthwise.bias", SP_ROLE_BIAS, cca, {mixed}},
+        {"conv_qk_grouped.weight", SP_ROLE_ATTENTION, cca, {n_mixed, l->head_dim, mix_taps}},
+        {"conv_qk_grouped.bias", SP_ROLE_BIAS, cca, {mixed}},
+        {"key_scale", SP_ROLE_SMALL, cca, {l->n_kv_heads}},
+        {"r_proj.weight", SP_ROLE_ATTENTION, relative, {heads * c->rel_dim, hidden}},
+        {"rel_logits_proj.proj", SP_ROLE_SMALL, relative, {c->rel_dim, extent}},
+        {"k_sconv.conv1d.weight", SP_ROLE_SMALL, fixed, {kv, 1, taps}},
+        {"v_sconv.conv1d.weight", SP_ROLE_SMALL, fixed, {values, 1, taps}},
+        {"k_sconv.static_weight", SP_ROLE_SMALL, dynamic, {taps, kv}},
+        {"v_sconv.static_weight", SP_ROLE_SMALL, dynamic, {taps, values}},
+        {"k_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
+        {"v_sconv.weight_proj.weight", SP_ROLE_GATE, dynamic, {kv_taps, hidden}},
+        {"q_clip.scale", SP_ROLE_SMALL, clip, {heads, l->head_dim}},
+        {"r_clip.scale", SP_ROLE_SMALL, r_clip, {heads, c->rel_dim}},
+        {"sink_proj.weight", SP_ROLE_GATE, attention && c->row_sinks, {heads, hidden}},
     };
 
-    return ADD(rows);
+    return ADD("self_attn.", rows);
 }
 
 static enum sp_status add_compressed(struct list *list, const struct sp_config *c, unsigned i)
@@ -242,27 +242,27 @@ static enum sp_status add_compressed(struct list *list, const struct sp_config *
     const uint64_t part = rank ? heads / groups : 0;
     bool all = rank != 0, entries = all && rate, index = entries && l->overlaps;
     const struct row rows[] = {
-        {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, all, {rank, hidden}},
-        {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, all, {rank}},
-        {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, all, {heads, rank}},
-        {"self_attn.kv_proj.weight", SP_ROLE_KEY_VALUE, all, {dim, hidden}},
-        {"self_attn.kv_norm.weight", SP_ROLE_NORM, all, {dim}},
-        {"self_attn.o_a_proj.weight", SP_ROLE_ATTENTION, all, {groups, low, part}},
-        {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, all, {hidden, groups * low}},
-        {"self_attn.sinks", SP_ROLE_SMALL, all, {l->n_heads}},
-        {"self_attn.compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
-        {"self_attn.compressor.gate_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
-        {"self_attn.compressor.position_bias", SP_ROLE_SMALL, entries, {rate, width}},
-        {"self_attn.compressor.norm.weight", SP_ROLE_NORM, entries, {dim}},
-        {"self_attn.indexer.wq_b.weight", SP_ROLE_ATTENTION, index, {n_index * key, rank}},
-        {"self_attn.indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
-        {"self_attn.indexer.compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, index, {pair, hidden}},
-        {"self_attn.indexer.compressor.gate_proj.weight", SP_ROLE_KEY_VALUE, index, {pair, hidden}},
-        {"self_attn.indexer.compressor.position_bias", SP_ROLE_SMALL, index, {rate, pair}},
-        {"self_attn.indexer.compressor.norm.weight", SP_ROLE_NORM, index, {key}},
+        {"q_a_proj.weight", SP_ROLE_ATTENTION, all, {rank, hidden}},
+        {"q_a_layernorm.weight", SP_ROLE_NORM, all, {rank}},
+        {"q_b_proj.weight", SP_ROLE_ATTENTION, all, {heads, rank}},
+        {"kv_proj.weight", SP_ROLE_KEY_VALUE, all, {dim, hidden}},
+        {"kv_norm.weight", SP_ROLE_NORM, all, {dim}},
+        {"o_a_proj.weight", SP_ROLE_ATTENTION, all, {groups, low, part}},
+        {"o_proj.weight", SP_ROLE_ATTENTION, all, {hidden, groups * low}},
+        {"sinks", SP_ROLE_SMALL, all, {l->n_heads}},
+        {"compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
+        {"compressor.gate_proj.weight", SP_ROLE_KEY_VALUE, entries, {width, hidden}},
+        {"compressor.position_bias", SP_ROLE_SMALL, entries, {rate, width}},
+        {"compressor.norm.weight", SP_ROLE_NORM, entries, {dim}},
+        {"indexer.wq_b.weight", SP_ROLE_ATTENTION, index, {n_index * key, rank}},
+        {"indexer.weights_proj.weight", SP_ROLE_GATE, index, {n_index, hidden}},
+        {"indexer.compressor.kv_proj.weight", SP_ROLE_KEY_VALUE, index, {pair, hidden}},
+        {"indexer.compressor.gate_proj.weight", SP_ROLE_KEY_VALUE, index, {pair, hidden}},
+        {"indexer.compressor.position_bias", SP_ROLE_SMALL, index, {rate, pair}},
+        {"indexer.compressor.norm.weight", SP_ROLE_NORM, index, {key}},
     };
 
-    return ADD(rows);
+    return ADD("self_attn.", rows);
 }
 
 /* The mixers with a recurrent state. */
@@ -281,8 +281,8 @@ static enum sp_status add_recurrent(struct list *list, const struct sp_config *c
     const uint64_t xbc = rank ? x : x + 2 * m->n_groups * state;
     bool delta = mixers & SP_MIXER_DELTA_NET, mamba = mixers & SP_MIXER_MAMBA;
     bool rule = delta && !d->lightning;
-    bool conv = mixers & SP_MIXER_SHORT_CONV, conv_bias = conv && c->short_conv.bias;
-    bool bias = mamba && m->proj_bias, mamba1 = mamba && rank, mamba2 = mamba && !rank;
+    bool conv = mixers & SP_MIXER_SHORT_CONV, conv_bias = c->short_conv.bias;
+    bool bias = m->proj_bias, mamba1 = mamba && rank, mamba2 = mamba && !rank;
     bool steps = mamba1 && m->step_weights;
     const struct row rows[] = {
         {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, delta, {channels, hidden}},
@@ -296,34 +296,28 @@ static enum sp_status add_recurrent(struct list *list, const struct sp_config *c
         {"linear_attn.dt_bias", SP_ROLE_SMALL, rule, {decays}},
         {"linear_attn.norm.weight", SP_ROLE_NORM, delta, {d->lightning ? values : d->value_dim}},
         {"linear_attn.out_proj.weight", SP_ROLE_ATTENTION, delta, {hidden, values}},
-        {"conv.in_proj.weight", SP_ROLE_ATTENTION, conv, {3 * hidden, hidden}},
+        {"conv.in_proj.weight", SP_ROLE_ATTENTION, with(conv, conv_bias), {3 * hidden, hidden}},
         {"conv.conv.weight", SP_ROLE_SMALL, conv, {hidden, 1, taps}},
-        {"conv.out_proj.weight", SP_ROLE_ATTENTION, conv, {hidden, hidden}},
-        {"conv.in_proj.bias", SP_ROLE_BIAS, conv_bias, {3 * hidden}},
-        {"conv.conv.bias", SP_ROLE_BIAS, conv_bias, {hidden}},
-        {"conv.out_proj.bias", SP_ROLE_BIAS, conv_bias, {hidden}},
-        {"mamba.in_proj_z.weight", SP_ROLE_ATTENTION, mamba, {x, hidden}},
-        {"mamba.in_proj_xbc.weight", SP_ROLE_ATTENTION, mamba, {xbc, hidden}},
-        {"mamba.in_proj_dt.weight", SP_ROLE_GATE, mamba2, {m->n_heads, hidden}},
+        {"conv.conv.bias", SP_ROLE_BIAS, conv && conv_bias, {hidden}},
+        {"conv.out_proj.weight", SP_ROLE_ATTENTION, with(conv, conv_bias), {hidden, hidden}},
+        {"mamba.in_proj_z.weight", SP_ROLE_ATTENTION, with(mamba, bias), {x, hidden}},
+        {"mamba.in_proj_xbc.weight", SP_ROLE_ATTENTION, with(mamba, bias), {xbc, hidden}},
+        {"mamba.in_proj_dt.weight", SP_ROLE_GATE, with(mamba2, bias), {m->n_heads, hidden}},
         {"mamba.x_proj.weight", SP_ROLE_GATE, mamba1, {rank + 2 * state, x}},
         {"mamba.dt_proj.weight", SP_ROLE_GATE, mamba1, {x, rank}},
         {"mamba.dt_layernorm.weight", SP_ROLE_NORM, steps, {rank}},
         {"mamba.b_layernorm.weight", SP_ROLE_NORM, steps, {state}},
         {"mamba.c_layernorm.weight", SP_ROLE_NORM, steps, {state}},
         {"mamba.conv1d.weight", SP_ROLE_SMALL, mamba, {xbc, 1, m->kernel}},
+        {"mamba.conv1d.bias", SP_ROLE_BIAS, mamba && m->conv_bias, {xbc}},
         {"mamba.A_log", SP_ROLE_SMALL, mamba, {rank ? x : m->n_heads, rank ? state : 0}},
         {"mamba.D", SP_ROLE_SMALL, mamba, {rank ? x : m->n_heads}},
         {"mamba.dt_bias", SP_ROLE_SMALL, mamba, {rank ? x : m->n_heads}},
         {"mamba.norm.weight", SP_ROLE_NORM, mamba2 && m->norm != SP_MAMBA_GATED, {x}},
-        {"mamba.out_proj.weight", SP_ROLE_ATTENTION, mamba, {hidden, x}},
-        {"mamba.in_proj_z.bias", SP_ROLE_BIAS, bias, {x}},
-        {"mamba.in_proj_xbc.bias", SP_ROLE_BIAS, bias, {xbc}},
-        {"mamba.in_proj_dt.bias", SP_ROLE_BIAS, bias && !rank, {m->n_heads}},
-        {"mamba.conv1d.bias", SP_ROLE_BIAS, mamba && m->conv_bias, {xbc}},
-        {"mamba.out_proj.bias", SP_ROLE_BIAS, bias, {hidden}},
+        {"mamba.out_proj.weight", SP_ROLE_ATTENTION, with(mamba, bias), {hidden, x}},
     };
 
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 static enum sp_status add_mlp(struct list *list, const struct sp_config *c, unsigned i)
@@ -338,52 +332,42 @@ static enum sp_status add_mlp(struct list *list, const struct sp_config *c, unsi
     bool scaled = ffn && c->n_residual_taps && !c->residual_normed;
     bool xielu = ffn && c->activation == SP_XIELU, normed = experts && c->expert_norms;
     const uint64_t r = c->routing.n_hidden;
-    bool router_mlp = experts && r, hashes = experts && l->hashes;
+    bool router_mlp = experts && r, hashes = experts && l->hashes, biased = c->routing.biased;
     const struct row rows[] = {
-        {"mlp.gate_proj.weight", SP_ROLE_MLP, dense && gate, {ffn, hidden}},
-        {"mlp.up_proj.weight", SP_ROLE_MLP, dense, {ffn, hidden}},
-        {"mlp.down_proj.weight", SP_ROLE_MLP, dense, {hidden, ffn}},
-        {"mlp.gate_proj.bias", SP_ROLE_BIAS, dense && gate && bias, {ffn}},
-        {"mlp.up_proj.bias", SP_ROLE_BIAS, dense && bias, {ffn}},
-        {"mlp.down_proj.bias", SP_ROLE_BIAS, dense && bias, {hidden}},
-        {"mlp.inner_norm.weight", SP_ROLE_NORM, inner, {ffn}},
-        {"mlp.gate_scale", SP_ROLE_SMALL, unit, {ffn}},
-        {"mlp.up_scale", SP_ROLE_SMALL, unit, {ffn}},
-        {"mlp.act_fn.alpha_p", SP_ROLE_SMALL, xielu, {1}},
-        {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
-        {"mlp.act_fn.beta", SP_ROLE_SMALL, xielu, {1}},
-        {"mlp.act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
-        {"mlp.router.weight", SP_ROLE_ROUTER, experts, {choices, r ? r : hidden}},
-        {"mlp.router.bias", SP_ROLE_BIAS, experts && c->routing.biased, {choices}},
-        {"mlp.router.correction", SP_ROLE_SMALL, corrected, {choices - c->routing.n_always}},
-        {"mlp.router.global_scale", SP_ROLE_SMALL, experts && scaled, {1}},
-        {"mlp.global_scale", SP_ROLE_SMALL, dense && scaled, {1}},
-        {"mlp.router.token_experts", SP_ROLE_INDEX, hashes, {c->n_vocab, l->n_experts_used}},
-        {"mlp.router.scale", SP_ROLE_SMALL, normed, {hidden}},
-        {"mlp.router.expert_scale", SP_ROLE_SMALL, normed, {n}},
-        {"mlp.router.down_proj.weight", SP_ROLE_ROUTER, router_mlp, {r, hidden}},
-        {"mlp.router.down_proj.bias", SP_ROLE_BIAS, router_mlp, {r}},
-        {"mlp.router.state_scale", SP_ROLE_SMALL, router_mlp && i, {r}},
-        {"mlp.router.norm.weight", SP_ROLE_NORM, router_mlp, {r}},
-        {"mlp.router.fc1.weight", SP_ROLE_ROUTER, router_mlp, {r, r}},
-        {"mlp.router.fc1.bias", SP_ROLE_BIAS, router_mlp, {r}},
-        {"mlp.router.fc2.weight", SP_ROLE_ROUTER, router_mlp, {r, r}},
-        {"mlp.router.fc2.bias", SP_ROLE_BIAS, router_mlp, {r}},
-        {"mlp.latent_in.weight", SP_ROLE_MLP, experts && c->n_latent, {width, hidden}},
-        {"mlp.latent_out.weight", SP_ROLE_MLP, experts && c->n_latent, {hidden, width}},
-        {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, experts && gate, {n, ffn, width}},
-        {"mlp.experts.up_proj.weight", SP_ROLE_MLP, experts, {n, ffn, width}},
-        {"mlp.experts.down_proj.weight", SP_ROLE_MLP, experts, {n, width, ffn}},
-        {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, experts && bias, {n, ffn}},
-        {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, experts && bias, {n, ffn}},
-        {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, experts && bias, {n, hidden}},
-        {"mlp.shared_expert.gate_proj.weight", SP_ROLE_MLP, wide && gate, {wide, hidden}},
-        {"mlp.shared_expert.up_proj.weight", SP_ROLE_MLP, wide != 0, {wide, hidden}},
-        {"mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, wide != 0, {hidden, wide}},
-        {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, wide && c->shared_gate, {1, hidden}},
+        {"gate_proj.weight", SP_ROLE_MLP, with(dense && gate, bias), {ffn, hidden}},
+        {"up_proj.weight", SP_ROLE_MLP, with(dense, bias), {ffn, hidden}},
+        {"down_proj.weight", SP_ROLE_MLP, with(dense, bias), {hidden, ffn}},
+        {"inner_norm.weight", SP_ROLE_NORM, inner, {ffn}},
+        {"gate_scale", SP_ROLE_SMALL, unit, {ffn}},
+        {"up_scale", SP_ROLE_SMALL, unit, {ffn}},
+        {"act_fn.alpha_p", SP_ROLE_SMALL, xielu, {1}},
+        {"act_fn.alpha_n", SP_ROLE_SMALL, xielu, {1}},
+        {"act_fn.beta", SP_ROLE_SMALL, xielu, {1}},
+        {"act_fn.eps", SP_ROLE_SMALL, xielu, {1}},
+        {"router.weight", SP_ROLE_ROUTER, with(experts, biased), {choices, r ? r : hidden}},
+        {"router.correction", SP_ROLE_SMALL, corrected, {choices - c->routing.n_always}},
+        {"router.global_scale", SP_ROLE_SMALL, experts && scaled, {1}},
+        {"global_scale", SP_ROLE_SMALL, dense && scaled, {1}},
+        {"router.token_experts", SP_ROLE_INDEX, hashes, {c->n_vocab, l->n_experts_used}},
+        {"router.scale", SP_ROLE_SMALL, normed, {hidden}},
+        {"router.expert_scale", SP_ROLE_SMALL, normed, {n}},
+        {"router.down_proj.weight", SP_ROLE_ROUTER, with(router_mlp, true), {r, hidden}},
+        {"router.state_scale", SP_ROLE_SMALL, router_mlp && i, {r}},
+        {"router.norm.weight", SP_ROLE_NORM, router_mlp, {r}},
+        {"router.fc1.weight", SP_ROLE_ROUTER, with(router_mlp, true), {r, r}},
+        {"router.fc2.weight", SP_ROLE_ROUTER, with(router_mlp, true), {r, r}},
+        {"latent_in.weight", SP_ROLE_MLP, experts && c->n_latent, {width, hidden}},
+        {"latent_out.weight", SP_ROLE_MLP, experts && c->n_latent, {hidden, width}},
+        {"experts.gate_proj.weight", SP_ROLE_MLP, with(experts && gate, bias), {n, ffn, width}},
+        {"experts.up_proj.weight", SP_ROLE_MLP, with(experts, bias), {n, ffn, width}},
+        {"experts.down_proj.weight", SP_ROLE_MLP, with(experts, bias), {n, width, ffn}},
+        {"shared_expert.gate_proj.weight", SP_ROLE_MLP, wide && gate, {wide, hidden}},
+        {"shared_expert.up_proj.weight", SP_ROLE_MLP, wide != 0, {wide, hidden}},
+        {"shared_expert.down_proj.weight", SP_ROLE_MLP, wide != 0, {hidden, wide}},
+        {"shared_expert_gate.weight", SP_ROLE_GATE, wide && c->shared_gate, {1, hidden}},
     };
 
-    return ADD(rows);
+    return ADD("mlp.", rows);
 }
 
 /* Per-layer embeddings, streams, tables of n-grams, and convolutions around sublayers. */
@@ -391,11 +375,12 @@ static enum sp_status add_extras(struct list *list, const struct sp_config *c, u
 {
     const uint64_t hidden = c->n_hidden, width = c->n_per_layer, taps = c->n_conv_taps;
     const uint64_t dynamic = taps ? 2 * taps * (hidden / c->conv_group) : 0;
-    const uint64_t n = c->n_streams;
+    const uint64_t n = c->n_streams, n_taps = c->n_residual_taps;
     const uint64_t k = c->hyper.n_streams, mix = c->hyper.n_balance ? k * k : 0;
     const uint64_t rank = c->hyper.rank, all = k * hidden, dim = c->ngrams.dim;
     bool per_layer = width != 0, conv = taps != 0, altup = n != 0, hyper = k && !rank;
     bool gated = rank != 0, ngrams = c->layers[i].ngrams != 0;
+    bool convolved = n_taps && c->layers[i].mixers & SP_MIXER_ATTENTION && !c->compressed.q_rank;
     const uint64_t grams = c->ngrams.n_parts * dim;
     const uint64_t table = ngrams ? sp_ngram_rows(NULL, &c->ngrams, c->layers[i].ngrams) : 0;
     const struct row rows[] = {
@@ -431,13 +416,15 @@ static enum sp_status add_extras(struct list *list, const struct sp_config *c, u
         {"ple.norm_query.weight", SP_ROLE_NORM, ngrams, {all}},
         {"ple.norm_conv.weight", SP_ROLE_NORM, ngrams, {all}},
         {"ple.conv1d.weight", SP_ROLE_SMALL, ngrams, {all, 1, c->ngrams.kernel}},
+        {"attn_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, n_taps}},
+        {"mlp_sconv.conv1d.weight", SP_ROLE_SMALL, convolved, {hidden, 1, n_taps}},
         {"attention_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
         {"attention_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
         {"mlp_conv.base_kernel", SP_ROLE_SMALL, conv, {2, taps, hidden}},
         {"mlp_conv.kernel_projection.weight", SP_ROLE_GATE, conv, {dynamic, hidden}},
     };
 
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 /* The gates of messages (runtime/model/block_attention.c). */
@@ -446,21 +433,17 @@ static enum sp_status add_messages(struct list *list, const struct sp_config *c,
     const uint64_t rank = c->message_rank, hidden = c->n_hidden, both = 2 * hidden;
     bool looped = rank && i - c->first_looped < c->n_looped;
     const struct row rows[] = {
-        {"controllers.attn.down_weight", SP_ROLE_GATE, looped, {rank, both}},
-        {"controllers.attn.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.attn.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.k.down_weight", SP_ROLE_GATE, looped, {rank, both}},
-        {"controllers.k.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.k.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.v.down_weight", SP_ROLE_GATE, looped, {rank, both}},
-        {"controllers.v.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.v.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.mlp.down_weight", SP_ROLE_GATE, looped, {rank, both}},
-        {"controllers.mlp.forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
-        {"controllers.mlp.gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"down_weight", SP_ROLE_GATE, looped, {rank, both}},
+        {"forget_weight", SP_ROLE_GATE, looped, {hidden, rank}},
+        {"gain_weight", SP_ROLE_GATE, looped, {hidden, rank}},
     };
+    static const char *const of[] = {"controllers.attn.", "controllers.k.", "controllers.v.",
+                                     "controllers.mlp."};
+    enum sp_status st = SP_OK;
 
-    return ADD(rows);
+    for (size_t n = 0; n < sizeof of / sizeof *of && !st; n++)
+        st = ADD(of[n], rows);
+    return st;
 }
 
 /* What a layer does not share of its block (sp_layer_has_block). */
@@ -484,7 +467,7 @@ static enum sp_status add_block(struct list *list, const struct sp_config *c, un
         {"block.v.B", SP_ROLE_SMALL, qkv, {kv, r}},
     };
 
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 /* ---- outside of the layers ---- */
@@ -508,8 +491,7 @@ static enum sp_status add_tables(struct list *list, const struct sp_config *c)
         {"embed_tokens.weight", SP_ROLE_EMBEDDING, embedding, {c->n_inputs, hidden}},
         {"embed_positions.weight", SP_ROLE_SMALL, positions != 0, {positions, hidden}},
         {"embed_token_types.weight", SP_ROLE_SMALL, types != 0, {types, hidden}},
-        {"embed_norm.weight", SP_ROLE_NORM, c->normed_input, {hidden}},
-        {"embed_norm.bias", SP_ROLE_BIAS, c->normed_input && c->norm_bias, {hidden}},
+        {"embed_norm.weight", SP_ROLE_NORM, with(c->normed_input, c->norm_bias), {hidden}},
         {"input_hidden_states_scale", SP_ROLE_SMALL, affine, {hidden}},
         {"input_hidden_states_bias", SP_ROLE_SMALL, affine, {hidden}},
         {"middle_cycle_cross_pass_queries", SP_ROLE_SMALL, looped != 0, {looped, hidden}},
@@ -517,8 +499,7 @@ static enum sp_status add_tables(struct list *list, const struct sp_config *c)
         {"final_input.query", SP_ROLE_SMALL, c->block_attention, {hidden}},
         {"loop_start", SP_ROLE_SMALL, c->starts, {hidden}},
         {"rope_alpha", SP_ROLE_SMALL, c->learned_rope, {c->ropes[0].n_rot / 2}},
-        {"norm.weight", SP_ROLE_NORM, norm, {hidden}},
-        {"norm.bias", SP_ROLE_BIAS, norm && c->norm_bias, {hidden}},
+        {"norm.weight", SP_ROLE_NORM, with(norm, c->norm_bias), {hidden}},
         {"embed_tokens_per_layer.weight", SP_ROLE_EMBEDDING, per_layer, {entries, all}},
         {"per_layer_model_projection.weight", SP_ROLE_MLP, per_layer, {all, hidden}},
         {"per_layer_projection_norm.weight", SP_ROLE_NORM, per_layer, {width}},
@@ -526,8 +507,7 @@ static enum sp_status add_tables(struct list *list, const struct sp_config *c)
         {"lm_head.bias", SP_ROLE_BIAS, c->head_bias, {head_rows}},
         {"lm_head.scale", SP_ROLE_SMALL, c->unit.init != 0, {head_rows}},
         {"lm_head.dense.weight", SP_ROLE_MLP, c->head_dense, {hidden, hidden}},
-        {"lm_head.norm.weight", SP_ROLE_NORM, c->head_dense, {hidden}},
-        {"lm_head.norm.bias", SP_ROLE_BIAS, c->head_dense && c->norm_bias, {hidden}},
+        {"lm_head.norm.weight", SP_ROLE_NORM, with(c->head_dense, c->norm_bias), {hidden}},
         {"streams.hc_head_fn", SP_ROLE_GATE, k != 0, {k, k * hidden}},
         {"streams.hc_head_base", SP_ROLE_SMALL, k != 0, {k}},
         {"streams.hc_head_scale", SP_ROLE_SMALL, k != 0, {1}},
@@ -537,7 +517,7 @@ static enum sp_status add_tables(struct list *list, const struct sp_config *c)
         {"d2t", SP_ROLE_INDEX, d->maps_tokens, {head_rows}},
     };
 
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 static enum sp_status add_draft(struct list *list, const struct sp_config *c)
@@ -554,6 +534,7 @@ static enum sp_status add_draft(struct list *list, const struct sp_config *c)
     bool fc = dflash || mtp || sp_draft_is_eagle(d->kind);
     bool gated = rank && s->markov == SP_MARKOV_GATED, rnn = rank && s->markov == SP_MARKOV_RNN;
     const uint64_t features = mtp ? 2 * hidden : (assistant ? 2 : d->n_taps) * target;
+    const uint64_t joint = 2 * rank + hidden;
     const struct row rows[] = {
         {"fc.weight", SP_ROLE_FEATURE, fc, {hidden, features}},
         {"hidden_norm.weight", SP_ROLE_NORM, dflash, {hidden}},
@@ -571,15 +552,12 @@ static enum sp_status add_draft(struct list *list, const struct sp_config *c)
         {"candidate_selector.successor_codebook", SP_ROLE_CODEBOOK, dflash2, {vocab, selector}},
         {"markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, rank != 0, {vocab, rank}},
         {"markov_head.markov_w2.weight", SP_ROLE_HEAD, rank != 0, {head_rows, rank}},
-        {"markov_head.gate_proj.weight", SP_ROLE_GATE, gated, {rank, hidden + rank}},
-        {"markov_head.gate_proj.bias", SP_ROLE_BIAS, gated, {rank}},
-        {"markov_head.joint_proj.weight", SP_ROLE_GATE, rnn, {3 * rank, 2 * rank + hidden}},
-        {"markov_head.joint_proj.bias", SP_ROLE_BIAS, rnn, {3 * rank}},
-        {"confidence_head.proj.weight", SP_ROLE_GATE, s->confidence, {1, seen}},
-        {"confidence_head.proj.bias", SP_ROLE_BIAS, s->confidence, {1}},
+        {"markov_head.gate_proj.weight", SP_ROLE_GATE, with(gated, true), {rank, hidden + rank}},
+        {"markov_head.joint_proj.weight", SP_ROLE_GATE, with(rnn, true), {3 * rank, joint}},
+        {"confidence_head.proj.weight", SP_ROLE_GATE, with(s->confidence, true), {1, seen}},
     };
 
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 /* The matrices that make stream i of AltUp, and those that it ends in. */
@@ -591,7 +569,7 @@ static enum sp_status add_stream(struct list *list, const struct sp_config *c, u
     };
 
     list->number = i;
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 /* A dense layer of the pooling. Every embedding passes through it, as all inputs of a draft pass
@@ -600,13 +578,12 @@ static enum sp_status add_dense(struct list *list, const struct sp_config *c, un
 {
     const struct sp_dense_config *d = &c->pooling.dense[i];
     const struct row rows[] = {
-        {SP_DENSE_PREFIX "%u.weight", SP_ROLE_FEATURE, true, {d->n_out, d->n_in}},
+        {SP_DENSE_PREFIX "%u.weight", SP_ROLE_FEATURE, with(true, d->bias), {d->n_out, d->n_in}},
         {SP_DENSE_PREFIX "%u.norm.weight", SP_ROLE_NORM, d->norm, {d->n_out}},
-        {SP_DENSE_PREFIX "%u.bias", SP_ROLE_BIAS, d->bias, {d->n_out}},
     };
 
     list->number = i;
-    return ADD(rows);
+    return ADD("", rows);
 }
 
 enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *config,
