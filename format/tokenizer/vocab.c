@@ -14,34 +14,24 @@ enum {
 /* ---- the model's vocabulary -------------------------------------------------------------------
  */
 
-/* Of equal texts the last one is found, as by readers that make a table of the list. */
-static void insert_word(struct sp_vocab_reading *r, uint64_t id)
+/* The slot of a text, or the free one that ends its chain; n_words if the chain is too long. */
+static size_t find_slot(const struct sp_vocab *vocab, const char *text, size_t len)
 {
-    struct sp_vocab *vocab = r->vocab;
-    const struct sp_vocab_token *token = &vocab->tokens[id];
-    size_t slot = sp_hash_slot(sp_word_hash(token->text, token->len), vocab->n_words);
+    size_t slot = sp_hash_slot(sp_word_hash(text, len), vocab->n_words);
 
-    for (size_t probes = 0;
-         vocab->words[slot] &&
-         !sp_token_is(&vocab->tokens[vocab->words[slot] - 1], token->text, token->len);
-         slot = slot + 1 == vocab->n_words ? 0 : slot + 1) {
-        if (++probes == SP_MAX_PROBES) {
-            SP_VOCAB_INVALID(r, "model.vocab: too many entries collide with \"%s\"", token->text);
-            return;
-        }
+    for (unsigned probes = 0; probes < SP_MAX_PROBES; probes++) {
+        uint32_t word = vocab->words[slot];
+        if (word == 0 || sp_token_is(&vocab->tokens[word - 1], text, len)) return slot;
+        if (++slot == vocab->n_words) slot = 0;
     }
-    vocab->words[slot] = (uint32_t)id + 1;
+    return vocab->n_words;
 }
 
 uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t len)
 {
-    size_t slot = sp_hash_slot(sp_word_hash(text, len), vocab->n_words);
+    size_t slot = find_slot(vocab, text, len);
 
-    for (; vocab->words[slot]; slot = slot + 1 == vocab->n_words ? 0 : slot + 1) {
-        uint32_t id = vocab->words[slot] - 1;
-        if (sp_token_is(&vocab->tokens[id], text, len)) return id;
-    }
-    return SP_ID_NONE;
+    return slot < vocab->n_words && vocab->words[slot] ? vocab->words[slot] - 1 : SP_ID_NONE;
 }
 
 bool sp_vocab_make_room(struct sp_vocab_reading *r, uint64_t id)
@@ -65,11 +55,15 @@ bool sp_vocab_make_room(struct sp_vocab_reading *r, uint64_t id)
     return true;
 }
 
+/* Of equal texts the last one is found, as by readers that make a table of the list. */
 static void add_word(struct sp_vocab_reading *r, uint64_t id, const char *text, size_t len)
 {
     struct sp_vocab *vocab = r->vocab;
     size_t max = vocab->model == SP_VOCAB_UNIGRAM ? SP_UNIGRAM_MAX : MAX_TOKEN_LEN;
+    size_t slot = find_slot(vocab, text, len);
 
+    if (slot == vocab->n_words)
+        SP_VOCAB_INVALID(r, "model.vocab: too many entries collide with \"%s\"", text);
     if (len > max) {
         SP_VOCAB_REFUSED(r, "model.vocab: the token of id %llu has %zu bytes, expected at most %zu",
                          (unsigned long long)id, len, max);
@@ -81,7 +75,7 @@ static void add_word(struct sp_vocab_reading *r, uint64_t id, const char *text, 
     }
     if (sp_vocab_failed(r)) return;
     vocab->tokens[id] = (struct sp_vocab_token){text, (uint32_t)len, SP_TOKEN_MODEL};
-    insert_word(r, id);
+    vocab->words[slot] = (uint32_t)id + 1;
     vocab->n_model++;
 }
 
