@@ -7,7 +7,6 @@
 #include "format/base/warnings.h"
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
-#include "format/modelfile/modelfile_place.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"
 #include "format/packfile_write.h"

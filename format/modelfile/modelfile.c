@@ -2,7 +2,6 @@
  * modelfile_check.c. One pass with a cursor; every error carries the place where it is seen, and a
  * quote that is never closed the place where it was opened. */
 #include "format/modelfile/modelfile.h"
-#include "format/modelfile/modelfile_place.h"
 
 #include "format/base/number_text.h"
 #include "format/base/mem.h"

@@ -5,7 +5,6 @@
 #include "format/base/mem.h"
 #include "format/base/spelling.h"
 #include "format/modelfile/modelfile.h"
-#include "format/modelfile/modelfile_place.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/warnings.h"
