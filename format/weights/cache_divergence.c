@@ -92,7 +92,8 @@ enum sp_status sp_cache_divergences_of_pack(struct sp_cache_divergences *out,
     if (st || text.at == NULL) return st;
     st = sp_json_parse_within(&object, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_cache_divergences_read(out, object, err);
-    if (st) sp_context(err, "%s", sp_pack_path(pack));
+    if (st)
+        sp_context(err, "%s: section %s", sp_pack_path(pack), sp_section_name(SP_SECTION_CACHES));
     sp_json_free(object);
     free(text.at);
     return st;
