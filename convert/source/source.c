@@ -281,7 +281,7 @@ static enum sp_status make_texts(struct sp_source *source, char **warnings, stru
 
     if ((st = sp_gguf_config_text(&texts[SP_SECTION_CONFIG], gguf, warnings, err)) ||
         (st = sp_gguf_generation_text(&texts[SP_SECTION_GENERATION], gguf, err)) ||
-        (st = sp_gguf_tokenizer_text(&texts[SP_SECTION_TOKENIZER], gguf->file, err)) ||
+        (st = sp_gguf_tokenizer_text(&texts[SP_SECTION_TOKENIZER], gguf->file, NULL, err)) ||
         (st = sp_gguf_tokenizer_config_text(&texts[SP_SECTION_TOKENIZER_CONFIG], gguf->file, err)))
         return st;
     return sp_gguf_template_text(&texts[SP_SECTION_TEMPLATE], gguf->file, warnings, err);

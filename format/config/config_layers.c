@@ -2,7 +2,6 @@
 #include "format/base/affix.h"
 #include "format/config/config_readers.h"
 #include "format/base/mem.h"
-#include "format/base/warnings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
 #include "format/base/affix.h"
 #include "format/tokenizer/patterns.h"
 
+enum { SHOWN = 200 };
+
 static const char qwen2_pattern[] = SP_LLAMA3_PATTERN(""),
                   llama3_pattern[] = SP_LLAMA3_PATTERN("{1,3}"),
                   qwen35_pattern[] = SP_QWEN35_PATTERN, deepseek3_pattern[] = SP_DEEPSEEK3_PATTERN,
@@ -154,10 +156,56 @@ static const struct sp_gguf_pre pres[] = {
     {NULL, SP_GGUF_PRE_PIECES, NULL, {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}},
 };
 
-const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len)
+/* ollama's converter leaves these out, or writes "default" for them. */
+static const struct {
+    const char *arch, *pre;
+} unstated[] = {{"gptoss", "gpt-4o"}, {"lfm2", "lfm2"}, {"mistral3", "tekken"}};
+
+/* Whether a vocabulary is Llama 3's, by the token that ends its turns. */
+static bool is_llama3(const struct sp_gguf *file)
 {
-    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
-        for (const char *const *of = pres[i].names; *of; of++)
-            if (sp_is_word(name, len, *of)) return &pres[i];
-    return NULL;
+    enum { EOT = 128009 };
+    const struct sp_gguf_value *list = sp_gguf_find(file, "tokenizer.ggml.tokens");
+    const uint8_t *at;
+    const char *text = "";
+    size_t len = 0;
+
+    if (list == NULL || !list->is_array || list->type != SP_GGUF_STRING || list->n <= EOT)
+        return false;
+    at = list->at;
+    for (size_t i = 0; i <= EOT; i++)
+        text = sp_gguf_next_string(&at, &len);
+    return sp_is_word(text, len, "<|eot_id|>");
+}
+
+enum sp_status sp_gguf_pre_find(const struct sp_gguf_pre **out, const struct sp_gguf *file,
+                                struct sp_err *err)
+{
+    const char *name = NULL, *arch = "";
+    size_t len = 0, arch_len = 0;
+    enum sp_status st;
+
+    if ((st = sp_gguf_get_text(file, "general.architecture", &arch, &arch_len, err))) return st;
+    if ((st = sp_gguf_get_text(file, "tokenizer.ggml.pre", &name, &len, err))) return st;
+    if (name == NULL || len == 0 || sp_is_word(name, len, "default")) {
+        const char *implied = NULL;
+        for (size_t i = 0; i < sizeof unstated / sizeof *unstated; i++)
+            if (sp_is_word(arch, arch_len, unstated[i].arch)) implied = unstated[i].pre;
+        if (sp_is_word(arch, arch_len, "llama") && is_llama3(file)) implied = "llama-bpe";
+        if (implied) name = implied;
+        if (implied) len = strlen(implied);
+    }
+    if (name == NULL)
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tokenizer.ggml.pre is missing, so the pre-tokenizer is unknown; newer GGUF "
+                       "files of the model have it");
+    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
+        for (const char *const *of = pres[i].names; *of; of++) {
+            if (!sp_is_word(name, len, *of)) continue;
+            *out = &pres[i];
+            return SP_OK;
+        }
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is unknown",
+                   (int)(len < SHOWN ? len : SHOWN), name);
 }

@@ -91,7 +91,7 @@ void sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w)
         w->st = sp_fail(w->err, SP_E_INPUT, "tokenizer.ggml.scores[%u] is not a finite number", i);
         return;
     }
-    if (w->sentencepiece)
+    if (w->rules.sentencepiece)
         sp_gguf_token_put_piece_steps(w);
     else
         put_steps(w);

@@ -27,8 +27,9 @@ struct sp_gguf_pre {
     const char *names[16];    /* values of tokenizer.ggml.pre, ended by NULL */
 };
 
-/* NULL: the name is unknown. */
-const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len);
+/* The rules that tokenizer.ggml.pre names; static. SP_E_UNSUPPORTED: they are not known. */
+SP_MUST_CHECK enum sp_status sp_gguf_pre_find(const struct sp_gguf_pre **out,
+                                              const struct sp_gguf *file, struct sp_err *err);
 
 /* tokenizer.ggml.model */
 enum sp_gguf_token_kind {
@@ -40,16 +41,25 @@ enum sp_gguf_token_kind {
     SP_GGUF_WORDPIECE,  /* "bert" */
 };
 
+/* What other tokenizer files that are read as the metadata of a GGUF file state besides. Zero:
+ * nothing. */
+struct sp_gguf_token_rules {
+    /* Of kind "gpt2": how texts are split; the merges are those that the tokens' scores amount to.
+     */
+    const struct sp_gguf_pre *ranked;
+    bool sentencepiece; /* of "llama" and "t5": every step of SentencePiece itself */
+    /* The prepend_scheme of the space in front of a text; NULL: SentencePiece's own. */
+    const char *prefix;
+};
+
 struct sp_gguf_token_writer {
     const struct sp_gguf *file;
+    struct sp_gguf_token_rules rules;
     struct sp_gguf_tokens tokens;
     enum sp_gguf_token_kind kind;
     const struct sp_gguf_pre *pre; /* of "gpt2"; else NULL */
-    bool ranked;                   /* sp_gguf_ranked_text */
-    bool sentencepiece;            /* sp_gguf_sentencepiece_text, with its prefix */
-    const char *prefix;
-    struct sp_json_out out; /* its text is owned */
-    enum sp_status st;      /* of the first failure; what is written after it is not used */
+    struct sp_json_out out;        /* its text is owned */
+    enum sp_status st;             /* of the first failure; what is written after it is not used */
     struct sp_err *err;
 };
 

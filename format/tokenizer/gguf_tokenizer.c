@@ -279,7 +279,7 @@ static void put_byte_level(struct sp_gguf_token_writer *w)
                       "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
                       "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
                       w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
-    put_merged(w, count_normal(&w->tokens), !w->ranked);
+    put_merged(w, count_normal(&w->tokens), !w->rules.ranked);
 }
 
 /* ---- SentencePiece ---- */
@@ -303,7 +303,7 @@ static void put_whole_normalizer(struct sp_gguf_token_writer *w, bool prefix)
     if (sp_gguf_token_put_charsmap(w)) sp_json_out_raw(&w->out, ", ");
     if (strip)
         sp_json_out_raw(&w->out, DROP("\\\\A +|[ " SPACE_SIGN "]+\\\\z", "") DROP(" {2,}", " "));
-    if (prefix && !w->prefix) sp_json_out_raw(&w->out, PREPEND);
+    if (prefix && !w->rules.prefix) sp_json_out_raw(&w->out, PREPEND);
     sp_json_out_raw(&w->out, REPLACE(" ", SPACE_SIGN) "]},\n");
 }
 
@@ -314,15 +314,15 @@ void sp_gguf_token_put_piece_steps(struct sp_gguf_token_writer *w)
     static const char without_space[] = "  \"normalizer\": " REPLACE(" ", SPACE_SIGN) ",\n";
     bool prefix = sp_gguf_token_flag(w, "tokenizer.ggml.add_space_prefix", w->pre == NULL);
 
-    if (w->sentencepiece)
+    if (w->rules.sentencepiece)
         put_whole_normalizer(w, prefix);
     else
         sp_json_out_raw(&w->out, prefix ? with_space : without_space);
-    if (prefix && w->prefix) {
+    if (prefix && w->rules.prefix) {
         sp_json_out_print(&w->out,
                           "  \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": "
                           "\"" SPACE_SIGN "\", \"prepend_scheme\": \"%s\", \"split\": false},\n",
-                          w->prefix);
+                          w->rules.prefix);
     } else {
         sp_json_out_raw(&w->out, "  \"pre_tokenizer\": null,\n");
     }
@@ -356,59 +356,6 @@ static void put_pieces(struct sp_gguf_token_writer *w)
 }
 
 /* ---- which kind ---- */
-
-/* ollama's converter leaves these out, or writes "default" for them. */
-static const struct {
-    const char *arch, *pre;
-} unstated[] = {{"gptoss", "gpt-4o"}, {"lfm2", "lfm2"}, {"mistral3", "tekken"}};
-
-/* Whether a vocabulary is Llama 3's, by the token that ends its turns. */
-static bool is_llama3(const struct sp_gguf *file)
-{
-    enum { EOT = 128009 };
-    const struct sp_gguf_value *list = sp_gguf_find(file, "tokenizer.ggml.tokens");
-    const uint8_t *at;
-    const char *text = "";
-    size_t len = 0;
-
-    if (list == NULL || !list->is_array || list->type != SP_GGUF_STRING || list->n <= EOT)
-        return false;
-    at = list->at;
-    for (size_t i = 0; i <= EOT; i++)
-        text = sp_gguf_next_string(&at, &len);
-    return sp_is_word(text, len, "<|eot_id|>");
-}
-
-static enum sp_status find_pre(struct sp_gguf_token_writer *w)
-{
-    const char *name = NULL, *arch = "";
-    size_t len = 0, arch_len = 0;
-    enum sp_status st;
-
-    if ((st = sp_gguf_get_text(w->file, "general.architecture", &arch, &arch_len, w->err)))
-        return st;
-    if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.pre", &name, &len, w->err))) return st;
-    if (name == NULL || len == 0 || sp_is_word(name, len, "default")) {
-        for (size_t i = 0; i < sizeof unstated / sizeof *unstated; i++) {
-            if (!sp_is_word(arch, arch_len, unstated[i].arch)) continue;
-            name = unstated[i].pre;
-            len = strlen(name);
-        }
-        if (sp_is_word(arch, arch_len, "llama") && is_llama3(w->file)) {
-            name = "llama-bpe";
-            len = strlen(name);
-        }
-    }
-    if (name == NULL)
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "tokenizer.ggml.pre is missing, so the pre-tokenizer is unknown; newer GGUF "
-                       "files of the model have it");
-    w->pre = sp_gguf_pre_find(name, len);
-    if (w->pre && w->pre->flags & SP_GGUF_PRE_PIECES) w->kind = SP_GGUF_MERGES;
-    if (w->pre) return SP_OK;
-    return sp_fail(w->err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is unknown",
-                   (int)(len < SHOWN ? len : SHOWN), name);
-}
 
 static enum sp_status find_kind(struct sp_gguf_token_writer *w, const char *model, size_t len)
 {
@@ -444,11 +391,14 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
     if (model == NULL || sp_is_word(model, len, "none") || sp_is_word(model, len, "no_vocab"))
         return SP_OK;
     if ((st = find_kind(w, model, len))) return st;
-    if (w->kind == SP_GGUF_BYTE_LEVEL && !w->ranked && (st = find_pre(w))) return st;
+    if (w->kind == SP_GGUF_BYTE_LEVEL && !w->rules.ranked) {
+        if ((st = sp_gguf_pre_find(&w->pre, w->file, w->err))) return st;
+        if (w->pre->flags & SP_GGUF_PRE_PIECES) w->kind = SP_GGUF_MERGES;
+    }
     scored = w->kind == SP_GGUF_PIECES || w->kind == SP_GGUF_UNIGRAM;
     pieces = scored || w->kind == SP_GGUF_MERGES;
-    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, scored || w->ranked, w->err);
-    w->tokens.unique = w->ranked;
+    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, scored || w->rules.ranked, w->err);
+    w->tokens.unique = w->rules.ranked != NULL;
     return st || w->kind != SP_GGUF_WORDPIECE ? st
                                               : sp_gguf_tokens_restore_words(&w->tokens, w->err);
 }
@@ -506,27 +456,13 @@ static enum sp_status make_text(struct sp_text *text, struct sp_gguf_token_write
 }
 
 enum sp_status sp_gguf_tokenizer_text(struct sp_text *text, const struct sp_gguf *file,
-                                      struct sp_err *err)
+                                      const struct sp_gguf_token_rules *rules, struct sp_err *err)
 {
-    return make_text(text, (struct sp_gguf_token_writer){.file = file, .err = err},
-                     write_tokenizer);
-}
+    struct sp_gguf_token_writer w = {.file = file, .err = err};
 
-enum sp_status sp_gguf_sentencepiece_text(struct sp_text *text, const struct sp_gguf *file,
-                                          const char *prefix, struct sp_err *err)
-{
-    struct sp_gguf_token_writer w = {
-        .file = file, .err = err, .sentencepiece = true, .prefix = prefix};
-
+    if (rules) w.rules = *rules;
+    w.pre = w.rules.ranked;
     return make_text(text, w, write_tokenizer);
-}
-
-enum sp_status sp_gguf_ranked_text(struct sp_text *text, const struct sp_gguf *file,
-                                   const struct sp_gguf_pre *pre, struct sp_err *err)
-{
-    return make_text(
-        text, (struct sp_gguf_token_writer){.file = file, .err = err, .pre = pre, .ranked = true},
-        write_tokenizer);
 }
 
 enum sp_status sp_gguf_tokenizer_config_text(struct sp_text *text, const struct sp_gguf *file,

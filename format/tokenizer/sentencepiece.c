@@ -176,6 +176,7 @@ static enum sp_status write_text(struct sp_text *text, const struct model *m, st
 {
     const uint8_t flags[4] = {m->bos, m->eos, m->prefix, m->strip};
     const char *kind = m->kind == BPE ? "llama" : "t5";
+    const struct sp_gguf_token_rules rules = {.sentencepiece = true, .prefix = m->scheme};
     uint8_t name[16] = {(uint8_t)strlen(kind)}, ids[N_IDS][4];
     struct sp_gguf *file = NULL;
     enum sp_status st;
@@ -199,7 +200,7 @@ static enum sp_status write_text(struct sp_text *text, const struct model *m, st
         {KEY("unknown_token_id"), SP_GGUF_I32, false, 1, ids[0]},
     };
     st = sp_gguf_of_values(&file, values, sizeof values / sizeof *values, err);
-    if (!st) st = sp_gguf_sentencepiece_text(text, file, m->scheme, err);
+    if (!st) st = sp_gguf_tokenizer_text(text, file, &rules, err);
     sp_gguf_close(file);
     return st;
 }

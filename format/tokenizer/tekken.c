@@ -115,7 +115,7 @@ static enum sp_status write_text(struct sp_text *text, const struct sp_gguf_toke
     enum sp_status st;
 
     if ((st = sp_gguf_of_values(&file, values, sizeof values / sizeof *values, err))) return st;
-    st = sp_gguf_ranked_text(text, file, &pre, err);
+    st = sp_gguf_tokenizer_text(text, file, &(struct sp_gguf_token_rules){.ranked = &pre}, err);
     sp_gguf_close(file);
     return st;
 }

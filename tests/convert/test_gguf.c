@@ -441,7 +441,7 @@ TEST(rules_of_ollamas_llama3)
     sp_put64(bytes + size - strlen(eot) - 8, strlen(eot));
     memcpy(bytes + size - strlen(eot), eot, strlen(eot));
     assert_ok(sp_gguf_open(&file, scratch_write("made.gguf", bytes, size + ALIGNMENT), why));
-    assert_ok(sp_gguf_tokenizer_text(&text, file, why));
+    assert_ok(sp_gguf_tokenizer_text(&text, file, NULL, why));
     assert_non_null(strstr(text.at, "\\p{N}{1,3}"));
     assert_non_null(strstr(text.at, "\"ignore_merges\": true"));
     free(text.at);
@@ -740,7 +740,7 @@ TEST(gemma4_tokens)
     const struct sp_gguf_model *model = open_model(&m, 0, NULL);
     assert_ok(sp_gguf_generation_text(&text, model, NULL));
     assert_non_null(strstr(keep(text.at), "\"eos_token_id\": [0, 1, 2]"));
-    assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL));
+    assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL, NULL));
     assert_non_null(strstr(keep(text.at),
                            "\"content\": \"<|tool_response>\", \"single_word\": false, "
                            "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
@@ -780,7 +780,7 @@ TEST(loose_tokens)
     assert_non_null(strstr(keep(warnings),
                            "tokenizer.ggml.padding_token_id is 4294967295, but there are "
                            "9 tokens: it is ignored"));
-    assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL));
+    assert_ok(sp_gguf_tokenizer_text(&text, model->file, NULL, NULL));
     assert_non_null(strstr(keep(text.at), "\"merges\": [[\"a\",\"b\"]]"));
     assert_non_null(strstr(text.at, "\"<s>\": {\"id\": \"<s>\", \"ids\": [1]"));
 }

@@ -15,7 +15,7 @@ static void open_tokenizer(struct tokenizer_case *out, const char *path)
     struct sp_text json, config;
 
     assert_ok(sp_gguf_open(&file, path, why));
-    assert_ok(sp_gguf_tokenizer_text(&json, file, why));
+    assert_ok(sp_gguf_tokenizer_text(&json, file, NULL, why));
     assert_ok(sp_gguf_tokenizer_config_text(&config, file, why));
     tokenizer_case_open(out, keep(json.at), json.size, keep(config.at));
     sp_gguf_close(file);
