@@ -6,18 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t find_name(const struct sp_schema_names *p, const char *name)
-{
-    size_t i = 0;
-
-    while (i < p->n && strcmp(p->at[i], name) != 0)
-        i++;
-    return i;
-}
-
 static void add_name(struct sp_schema *s, struct sp_schema_names *p, const char *name)
 {
-    if (s->g->err.status || find_name(p, name) < p->n) return;
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->at[i], name) == 0) return;
+    if (s->g->err.status) return;
     if (p->n == SP_SCHEMA_NAMES) {
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "an object of more than %d properties",
                         SP_SCHEMA_NAMES);

@@ -63,7 +63,10 @@ void sp_token_masks_forget(struct sp_token_masks *k)
 
 static void allow(struct kept *m, uint32_t id)
 {
-    m->bits[id / 64] |= (uint64_t)1 << id % 64;
+    uint64_t bit = (uint64_t)1 << id % 64;
+
+    m->mask.n += (m->bits[id / 64] & bit) == 0;
+    m->bits[id / 64] |= bit;
     m->mask.only = id;
 }
 
@@ -123,16 +126,6 @@ static enum sp_status add_own_tokens(struct sp_token_masks *k, struct kept *m, s
     return SP_OK;
 }
 
-static size_t count_bits(const uint64_t *bits, size_t n_words)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < n_words; i++)
-        for (uint64_t word = bits[i]; word; word &= word - 1)
-            n++;
-    return n;
-}
-
 /* Returns an empty mask: a new one, or the oldest. */
 static enum sp_status take_mask(struct sp_token_masks *k, struct kept **out, struct sp_err *err)
 {
@@ -160,12 +153,11 @@ static enum sp_status make_mask(struct sp_token_masks *k, struct kept **out, uin
     if ((st = take_mask(k, out, err))) return st;
     m = *out;
     m->state = state;
+    m->mask = (struct sp_token_mask){.bits = m->bits, .only = SP_TOKEN_NONE};
     for (size_t i = 0; i < k->options->n_ends && sp_grammar_matcher_may_end(k->matcher, state); i++)
         if (k->options->ends[i] < k->options->n_vocab) allow(m, k->options->ends[i]);
-    if ((st = walk(k, m, drop, err)) || (st = add_own_tokens(k, m, err))) return st;
-    m->mask = (struct sp_token_mask){m->bits, count_bits(m->bits, (k->options->n_vocab + 63) / 64),
-                                     m->mask.only};
-    return SP_OK;
+    if ((st = walk(k, m, drop, err))) return st;
+    return add_own_tokens(k, m, err);
 }
 
 enum sp_status sp_token_masks_find(struct sp_token_masks *k, const struct sp_token_mask **out,
