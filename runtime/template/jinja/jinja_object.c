@@ -286,16 +286,12 @@ CALL(call_raise)
 /* ---- strftime in the C locale, from the date alone, independent of the machine's zone and locale
  * ---- */
 
-static bool leap(int year)
-{
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
 /* The fields of a date. The weekday comes from the days since year 1, which began on a Monday. */
 static struct tm moment(const struct sp_template_time *now)
 {
     static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
     int y = now->year - 1;
+    bool leap = now->year % 4 == 0 && (now->year % 100 != 0 || now->year % 400 == 0);
     struct tm tm = {.tm_year = now->year - 1900,
                     .tm_mon = now->month - 1,
                     .tm_mday = now->day,
@@ -303,7 +299,7 @@ static struct tm moment(const struct sp_template_time *now)
                     .tm_min = now->minute,
                     .tm_sec = now->second};
 
-    tm.tm_yday = before[tm.tm_mon] + now->day - 1 + (now->month > 2 && leap(now->year));
+    tm.tm_yday = before[tm.tm_mon] + now->day - 1 + (now->month > 2 && leap);
     tm.tm_wday = (1 + y + y / 4 - y / 100 + y / 400 + tm.tm_yday) % 7;
     return tm;
 }

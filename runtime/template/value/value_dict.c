@@ -2,6 +2,7 @@
  *
  * A dictionary is a vector of pairs; a larger one has an open-addressing table of pair indices as
  * well. Probes are work, so keys that collide on purpose exhaust the template's budget. */
+#include "format/base/hash.h"
 #include "runtime/template/value/value.h"
 
 #include <stdlib.h>
@@ -17,22 +18,13 @@ bool sp_value_hashable(struct sp_value v)
 /* Hashes a key; equal keys have equal hashes: numbers by their value as a double. */
 static uint64_t hash_of(struct sp_value v)
 {
-    uint64_t h = 1469598103934665603u;
+    double number;
 
-    if (sp_value_is_number(v)) {
-        double d = sp_value_to_double(v);
-        if (d == 0) d = 0; /* -0.0 */
-        memcpy(&h, &d, sizeof h);
-        h *= 0x9e3779b97f4a7c15u;
-    } else if (v.kind == SP_V_TEXT) {
-        for (uint32_t i = 0; i < v.len; i++)
-            h = (h ^ (unsigned char)v.text[i]) * 1099511628211u;
-    } else {
-        h ^= v.kind;
-    }
-    /* The bits of small integers as doubles are at the top, so they are spread twice. */
-    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32;
+    if (v.kind == SP_V_TEXT) return sp_hash64(v.text, v.len);
+    if (!sp_value_is_number(v)) return v.kind;
+    number = sp_value_to_double(v);
+    if (number == 0) number = 0; /* -0.0 */
+    return sp_hash64(&number, sizeof number);
 }
 
 static bool same_key(struct sp_value a, struct sp_value b)
