@@ -28,14 +28,6 @@ struct turns {
     bool has_others; /* a turn that is not the system's */
 };
 
-static void release(struct turns *list)
-{
-    while (list->n > 0)
-        sp_strbuf_release(&list->at[--list->n].content);
-    free(list->at);
-    sp_strbuf_release(&list->system);
-}
-
 /* Says that a change is made, if the template needs it. */
 static bool needs(struct turns *list, enum sp_chat_change change)
 {
@@ -434,7 +426,10 @@ enum sp_status sp_chat_normalize(unsigned *changed, struct sp_template_request *
     request->input.messages = request->messages;
     request->input.tools = request->tools;
     if (!st) *changed = list.changed;
-    release(&list);
+    while (list.n > 0)
+        sp_strbuf_release(&list.at[--list.n].content);
+    free(list.at);
+    sp_strbuf_release(&list.system);
     return st;
 }
 
