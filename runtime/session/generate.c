@@ -262,6 +262,8 @@ static enum sp_status answer(struct run *run)
     if (q->grammar && (st = constrain(run, &chooser))) return st;
     if (q->reasoning_limit && (st = limit_reasoning(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
+    speculator->ends = s->package->eos;
+    speculator->n_ends = q->ignore_eos ? 0 : s->package->n_eos;
     speculator->needs =
         run->hash || (q->token && (q->logprobs || q->n_top)) ? SP_LOGITS_ROWS : chooser.needs;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
@@ -282,6 +284,7 @@ static enum sp_status answer(struct run *run)
     sp_scheduler_begin_answer(speculator->scheduler);
     st = run_rounds(run, &chooser);
     sp_scheduler_end_answer(speculator->scheduler);
+    sp_drafting_controller_end_answer(&s->package->drafting, run->result->n_ids);
     return st;
 }
 

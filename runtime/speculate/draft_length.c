@@ -2,8 +2,7 @@
 
 #include <math.h>
 
-static const double growth = 1.3; /* slow start: growth of the cap after a round that filled it */
-static const double exploration = 0.75; /* part of its cost that one more draft token must save
+static const double exploration = 0.85; /* part of its cost that one more draft token must save
                                          * if a sequence is alone: drafting it also yields its
                                          * confidence */
 
@@ -59,13 +58,12 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
         d->reason = SP_ROUND_CATCH_UP;
         return 0;
     }
-    if (d->cap == 0) d->cap = sp_drafting_controller_first_steps(c);
     if (!c->stepwise)
         d->n_asked = block_length(c, limit);
     else if (d->reason == SP_ROUND_PROBE)
         d->n_asked = 1;
     else
-        d->n_asked = limit < d->cap ? limit : d->cap;
+        d->n_asked = limit;
     d->n_made = d->n_verify = 0;
     d->all_accepted = 1;
     d->sum_accepted = d->gain = d->worth = 0;
@@ -121,26 +119,13 @@ double sp_draft_length_expected_rate(const struct sp_draft_length *d)
  * keep the acceptance that is assumed before anything is known. */
 static void count_tokens(struct sp_draft_length *d, size_t drafted, size_t accepted)
 {
+    struct sp_drafting_controller *c = d->controller;
+
     if (drafted == 0 && d->n_made > 0)
-        sp_drafting_controller_count_unverified(d->controller, 1, d->confidences[1]);
-    for (size_t i = 1; i <= drafted && i <= accepted + 1; i++) {
-        double confidence = i <= d->n_made ? d->confidences[i] : -1;
-        sp_drafting_controller_count(d->controller, i, confidence, i <= accepted);
-    }
-}
-
-static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
-{
-    size_t least = sp_drafting_controller_first_steps(d->controller), max = d->controller->max;
-
-    if (d->reason == SP_ROUND_PROBE) {
-        d->cap = least;
-    } else if (r->accepted == r->asked) {
-        if (d->cap < max) d->cap = (size_t)(growth * (double)d->cap) + 1;
-    } else if (r->accepted < r->drafted && d->cap > r->accepted + 1) {
-        d->cap = r->accepted + 1;
-    }
-    if (d->cap < least) d->cap = least;
+        sp_drafting_controller_count(
+            c, 1, -1, sp_calibrated_confidence_at(&c->confidence, d->confidences[1]));
+    for (size_t i = 1; i <= drafted && i <= accepted + 1; i++)
+        sp_drafting_controller_count(c, i, i <= d->n_made ? d->confidences[i] : -1, i <= accepted);
 }
 
 /* Ends the round. */
@@ -167,6 +152,5 @@ void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
         return;
     }
     count_tokens(d, r->drafted, r->accepted);
-    if (d->n_asked > 0) slow_start(d, r);
     end(d, r, d->has_chosen);
 }

@@ -9,10 +9,8 @@
  * drafting, are those of all sequences that draft with one model
  * (runtime/speculate/drafting_controller.h).
  *
- * A draft that makes its tokens one by one starts slowly, as TCP does (RFC 5681): a round may draft
- * for two plain steps at most, a third longer after each round whose tokens were all accepted, and
- * after a rejection no longer than was accepted. A block comes at once: all its tokens are
- * considered, and as many are verified as are worth most.
+ * A draft that makes its tokens one by one is asked for more as long as they are worth it. A block
+ * comes at once: all its tokens are considered, and as many are verified as are worth most.
  *
  * No choice made here changes the text. A controller belongs to one session and its thread. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
@@ -23,7 +21,6 @@
 struct sp_draft_length {
     struct sp_drafting_controller
         *controller; /* of all sequences that draft with the same model; borrowed */
-    size_t cap;      /* slow start: maximum of draft tokens in the next round; 0: not begun */
     size_t pass;     /* number of the last recorded pass */
 
     /* State of the current round. */

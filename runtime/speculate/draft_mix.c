@@ -23,7 +23,10 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
                                  const struct sp_chooser *chooser, struct sp_round *round,
                                  struct sp_err *err)
 {
-    struct sp_proposal proposal = {.chooser = chooser, .draft_len = automatic ? length : NULL};
+    struct sp_proposal proposal = {.chooser = chooser,
+                                   .draft_len = automatic ? length : NULL,
+                                   .ends = s->ends,
+                                   .n_ends = s->n_ends};
     size_t n = most ? sp_speculator_limit(s, drafter) : 0;
     struct sp_draft_outlook outlook;
     enum sp_status st;

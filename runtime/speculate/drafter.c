@@ -139,8 +139,10 @@ enum sp_status sp_drafter_propose(struct sp_drafter *drafter, uint32_t *ids, siz
         st = choose(proposal, &kept, ids, n_cached + 1 + i, &logits, &confidence, err);
         if (st) return st;
         i += kept;
-        more = kept && (proposal->draft_len == NULL ||
-                        sp_draft_length_consider(proposal->draft_len, confidence));
+        more = kept &&
+               (proposal->draft_len == NULL ||
+                sp_draft_length_consider(proposal->draft_len, confidence)) &&
+               !sp_ids_have(proposal->ends, proposal->n_ends, ids[n_cached + i]);
     }
     *n = i;
     return SP_OK;

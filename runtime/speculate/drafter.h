@@ -51,7 +51,9 @@ struct sp_commit {
 struct sp_proposal {
     const struct sp_chooser *chooser;
     struct sp_draft_length
-        *draft_len; /* considers every draft token; NULL: the number asked for is kept */
+        *draft_len;       /* considers every draft token; NULL: the number asked for is kept */
+    const uint32_t *ends; /* [n_ends] tokens after which nothing is drafted; borrowed */
+    size_t n_ends;
 };
 
 struct sp_drafter_ops {

@@ -16,20 +16,20 @@ static const double draft_prior_block = 0.25; /* plain steps that drafting a blo
 static const double draft_prior_step = 0.25;  /* plain steps that drafting a token takes */
 static const double first_pass = 4;           /* times its prior that the first drafting may take */
 static const double greatest_loss = 3; /* plain steps that drafting may lose until it pauses */
-static const double first_cost = 2;   /* slow start: plain steps that a round's drafting may take */
-static const double tolerance = 0.95; /* drafting pauses below this ratio to the plain rate */
+static const double tolerance = 0.95;  /* drafting pauses below this ratio to the plain rate */
 static const double resumed_tolerance = 0.9; /* the same for an earlier text: the acceptance of
                                               * another one differs, and drafting that does not pay
                                               * pauses soon, but a paused draft shows nothing */
-static const double least_saving = 0.05; /* part of the plain time that drafting may always save */
-static const double longest_wait = 1e9;  /* passes of a pause */
+static const double least_saving = 0.05;  /* part of the plain time that drafting may always save */
+static const double first_answer = 128;   /* tokens of an answer */
+static const double answer_weight = 0.25; /* of an answer in the mean of their lengths */
+static const double longest_wait = 1e9;   /* passes of a pause */
 
 enum {
-    FIRST_STEPS = 4,   /* draft length of the first round, if a pass drafts a token */
-    LEAST_STEPS = 2,   /* minimum cap of the slow start */
-    FIRST_GAP = 8,     /* plain steps of a pause before its first probe */
-    LONGEST_GAP = 64,  /* plain steps between probes */
-    FIRST_PLAIN = 8,   /* number of the first round that is a plain step, to time one */
+    FIRST_GAP = 8,    /* plain steps of a pause before its first probe */
+    LONGEST_GAP = 64, /* plain steps between probes */
+    FIRST_PLAIN = 16, /* number of the first round that is a plain step, to time one */
+    SECOND_PLAIN = 40,
     PLAIN_EVERY = 320, /* rounds between plain steps that are timed */
     FIRST_TIMED = 4,   /* passes of the target that are timed before the draft processes more than
                         * FIRST_UNREAD tokens */
@@ -46,6 +46,7 @@ void sp_drafting_controller_init(struct sp_drafting_controller *c, size_t max, b
         .draft = {.shape = stepwise ? 4 : 0.02, .steepest = 1e3},
         .gap = FIRST_GAP,
         .n_drafting = 1,
+        .answer_len = first_answer,
     };
     sp_calibrated_confidence_init(&c->confidence);
 }
@@ -94,15 +95,6 @@ double sp_drafting_controller_draft_step(const struct sp_drafting_controller *c,
     double part = c->n_drafting > 1 ? (1 - pow(1 - q, all)) / (all * q) : 1;
 
     return all * part * (c->draft_seconds[n] - c->draft_seconds[n - 1]);
-}
-
-size_t sp_drafting_controller_first_steps(const struct sp_drafting_controller *c)
-{
-    double n = FIRST_STEPS;
-
-    if (!c->stepwise) return c->max;
-    if (c->draft.n_timings > 0) n = first_cost * verify_cost(c, 0) * n / draft_cost(c, FIRST_STEPS);
-    return n > (double)LEAST_STEPS ? (size_t)n : LEAST_STEPS;
 }
 
 /* ---- rates ---- */
@@ -188,9 +180,15 @@ bool sp_drafting_controller_pays_to_catch_up(const struct sp_drafting_controller
 {
     double each = c->caught_up > 0 ? c->catch_up_seconds / c->caught_up : o->row_seconds;
     double saving = fmax(1 - plain_rate(c) / c->drafted, least_saving);
+    double expected = fmin(fmax((double)o->n_written, c->answer_len), (double)o->n_left);
 
     if (c->verify.n_timings < FIRST_TIMED) return o->n_unread <= FIRST_UNREAD;
-    return (double)o->n_unread * each <= (double)o->n_expected * saving / plain_rate(c);
+    return (double)o->n_unread * each <= expected * saving / plain_rate(c);
+}
+
+void sp_drafting_controller_end_answer(struct sp_drafting_controller *c, size_t n)
+{
+    c->answer_len += answer_weight * ((double)n - c->answer_len);
 }
 
 static void add_round(struct sp_drafting_controller *c, double tokens, double seconds)
@@ -249,10 +247,11 @@ void sp_drafting_controller_resume(struct sp_drafting_controller *c, bool retry)
 
 /* ---- planning ---- */
 
-/* Rounds 8, 40 and every 320th are plain steps, whose time everything else is compared with. */
+/* Rounds 16, 40 and every 320th are plain steps, whose time everything
+ * else is compared with. */
 static enum sp_round_reason choose_plan(struct sp_drafting_controller *c)
 {
-    if ((c->n_rounds == FIRST_PLAIN && !c->resumed) || c->n_rounds == FIRST_PLAIN * 5 ||
+    if ((c->n_rounds == FIRST_PLAIN && !c->resumed) || c->n_rounds == SECOND_PLAIN ||
         c->n_rounds % PLAIN_EVERY == 0)
         return SP_ROUND_MEASURE;
     if (!c->paused) return SP_ROUND_LIMIT;
@@ -282,25 +281,14 @@ void sp_drafting_controller_plan(struct sp_drafting_controller *c, size_t pass)
 
 /* ---- recording ---- */
 
-static void count(struct sp_drafting_controller *c, size_t i, double accepted)
+void sp_drafting_controller_count(struct sp_drafting_controller *c, size_t i, double confidence,
+                                  double accepted)
 {
     double keep = c->paused ? forget_paused : forget;
 
     c->tried[i] = keep * c->tried[i] + 1;
     c->accepted[i] = keep * c->accepted[i] + accepted;
-}
-
-void sp_drafting_controller_count_unverified(struct sp_drafting_controller *c, size_t i,
-                                             double confidence)
-{
-    count(c, i, sp_calibrated_confidence_at(&c->confidence, confidence));
-}
-
-void sp_drafting_controller_count(struct sp_drafting_controller *c, size_t i, double confidence,
-                                  bool accepted)
-{
-    count(c, i, accepted);
-    if (confidence >= 0) sp_calibrated_confidence_record(&c->confidence, confidence, accepted);
+    if (confidence >= 0) sp_calibrated_confidence_record(&c->confidence, confidence, accepted > 0);
 }
 
 /* Starts to record a pass, at the first of its rounds. */

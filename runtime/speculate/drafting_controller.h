@@ -17,8 +17,8 @@
  * Before a proposal the draft processes what it has not read: the prompt, or the output of plain
  * steps. That is worth its time if the rest of the answer is expected to save more. How long an
  * answer will be is not known; it is expected to go on as long as it is already, and at least like
- * a short one, so that at most about as much time is lost as drafting could have saved (ski rental,
- * Karlin et al. 1988).
+ * earlier ones, so that at most about as much time is lost as drafting could have saved (ski
+ * rental, Karlin et al. 1988).
  *
  * The sequences of a pass wait for each other, so one plan holds for all of them: whether the next
  * round drafts, probes or is a plain step. The first that chooses a length after a pass makes the
@@ -106,7 +106,8 @@ struct sp_round {
 /* What a sequence knows before a round of what drafting would cost and could save. */
 struct sp_draft_outlook {
     size_t n_unread;    /* committed tokens that the draft must process before it proposes */
-    size_t n_expected;  /* tokens that the answer is expected to have yet */
+    size_t n_written;   /* tokens of the answer */
+    size_t n_left;      /* tokens that it can have yet */
     double row_seconds; /* expected of the draft for one of many rows in a pass; 0: not known */
 };
 
@@ -133,6 +134,7 @@ struct sp_drafting_controller {
     struct sp_calibrated_confidence confidence;
     double tokens, seconds;             /* sums over drafted rounds, tokens per sequence */
     double caught_up, catch_up_seconds; /* sums over the draft's processing of committed tokens */
+    double answer_len;                  /* mean of the answers' tokens */
     double loss; /* CUSUM: plain steps that drafting lost minus those that it saved, >= 0 */
     bool paused;
     size_t wait;                 /* paused: rounds until the next probe */
@@ -171,6 +173,9 @@ bool sp_drafting_controller_is_plain(const struct sp_drafting_controller *contro
 bool sp_drafting_controller_pays_to_catch_up(const struct sp_drafting_controller *controller,
                                              const struct sp_draft_outlook *outlook);
 
+/* Learns how long an answer was, in tokens. */
+void sp_drafting_controller_end_answer(struct sp_drafting_controller *controller, size_t n);
+
 /* Seconds that draft token n of each drafting sequence adds to the target's pass. */
 double sp_drafting_controller_verify_step(const struct sp_drafting_controller *controller,
                                           size_t n);
@@ -178,9 +183,6 @@ double sp_drafting_controller_verify_step(const struct sp_drafting_controller *c
 /* Seconds that drafting token n adds for one sequence: its part of a pass that all sequences which
  * draft that token share. */
 double sp_drafting_controller_draft_step(const struct sp_drafting_controller *controller, size_t n);
-
-/* Draft tokens of a proposal that take two plain steps. */
-size_t sp_drafting_controller_first_steps(const struct sp_drafting_controller *controller);
 
 /* Mean number of tokens per sequence in a round in which each drafting sequence gets n. */
 double sp_drafting_controller_tokens_each(const struct sp_drafting_controller *controller,
@@ -191,13 +193,10 @@ double sp_drafting_controller_tokens_each(const struct sp_drafting_controller *c
  */
 double sp_drafting_controller_rate(const struct sp_drafting_controller *controller);
 
-/* Learns from a verified draft token i. `confidence`: of the draft in it; < 0: unknown. */
+/* Learns from draft token i: `accepted` is 1 or 0, or the probability if it was not worth
+ * verifying. `confidence`: of the draft in a verified token; < 0: unknown. */
 void sp_drafting_controller_count(struct sp_drafting_controller *controller, size_t i,
-                                  double confidence, bool accepted);
-
-/* Counts draft token i, which was not worth verifying, by its expected outcome. */
-void sp_drafting_controller_count_unverified(struct sp_drafting_controller *controller, size_t i,
-                                             double confidence);
+                                  double confidence, double accepted);
 
 /* Learns from a round of one sequence. `chose`: the plan, a probe or not, chose its length. */
 void sp_drafting_controller_record(struct sp_drafting_controller *controller,

@@ -332,17 +332,13 @@ static size_t n_unread(const struct sp_speculator *s, const struct sp_drafter *d
     return drafter->ops->n_unread ? drafter->ops->n_unread(drafter, s->n_cached) : 0;
 }
 
-/* An answer is expected to go on for as long as it is now, and at least as a short one. */
 struct sp_draft_outlook sp_speculator_outlook(const struct sp_speculator *s,
                                               const struct sp_drafter *drafter)
 {
-    enum { SHORT_ANSWER = 128 };
-    size_t written = s->n_ids - s->n_prompt, left = s->n_last - s->n_ids;
-    size_t expected = written > SHORT_ANSWER ? written : SHORT_ANSWER;
-
     return (struct sp_draft_outlook){
         .n_unread = n_unread(s, drafter),
-        .n_expected = expected < left ? expected : left,
+        .n_written = s->n_ids - s->n_prompt,
+        .n_left = s->n_last - s->n_ids,
         .row_seconds = s->row_seconds * s->draft_size,
     };
 }

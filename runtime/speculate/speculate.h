@@ -35,15 +35,17 @@ struct sp_speculator {
     struct sp_prompt_pages *pages;    /* owned; NULL: no prompt cache */
     struct sp_drafter *grammar_draft; /* of the current answer's grammar; borrowed; NULL: none */
     size_t n_positions;
-    size_t max_draft_len;      /* of the file's draft */
-    size_t prompt_rows;        /* rows of a pass over the prompt */
-    size_t max_rows;           /* rows of the largest pass */
-    uint32_t *ids;             /* [n_positions and a block], owned */
-    size_t n_ids;              /* tokens of the sequence */
-    size_t n_cached;           /* tokens in the target's cache, <= n_ids */
-    size_t n_reused;           /* tokens of the last prompt that were cached already */
-    size_t n_prompt;           /* tokens of the last prompt */
-    size_t n_last;             /* tokens of the sequence at which the answer ends at the latest */
+    size_t max_draft_len; /* of the file's draft */
+    size_t prompt_rows;   /* rows of a pass over the prompt */
+    size_t max_rows;      /* rows of the largest pass */
+    uint32_t *ids;        /* [n_positions and a block], owned */
+    size_t n_ids;         /* tokens of the sequence */
+    size_t n_cached;      /* tokens in the target's cache, <= n_ids */
+    size_t n_reused;      /* tokens of the last prompt that were cached already */
+    size_t n_prompt;      /* tokens of the last prompt */
+    size_t n_last;        /* tokens of the sequence at which the answer ends at the latest */
+    const uint32_t *ends; /* [n_ends] tokens that end the answer; borrowed */
+    size_t n_ends;
     enum sp_logits_need needs; /* what the current answer needs of the target's rows */
     double row_seconds;        /* of one of many rows in a pass of the target; 0: not known */
     double draft_size;         /* products of a row of the draft, relative to the target */

@@ -4,9 +4,9 @@
  *   record_drafts FILE N_TOKENS PROMPT...     PROMPT: a file, whose text is a whole templated
  * prompt
  *
- * Prints for each prompt a line "prompt N" and N lines, one for each position of the greedy answer:
- * how many of the LENGTH draft tokens proposed there equal the answer, in hexadecimal, then the
- * draft's confidence in each of them, two hexadecimal digits: 128 + 8 ln(c / (1 - c)). */
+ * Prints for each prompt a line "prompt N TOKENS" and N lines, one for each position of the greedy
+ * answer: how many of the LENGTH draft tokens proposed there equal the answer, in hexadecimal, then
+ * the draft's confidence in each of them, two hexadecimal digits: 128 + 8 ln(c / (1 - c)). */
 #include "runtime/session/session.h"
 
 #include "format/base/file.h"
@@ -91,7 +91,7 @@ static void record_answer(struct sp_session *session, const char *prompt, size_t
     memcpy(all, ids, n * sizeof *all);
     memcpy(all + n, result.ids, result.n_ids * sizeof *all);
     n_rows = result.n_ids < n_tokens ? result.n_ids : n_tokens;
-    printf("prompt %zu\n", n_rows);
+    printf("prompt %zu %zu\n", n_rows, n);
     for (size_t i = 1; i <= n_rows; i++)
         record(session, all, n + i, n + result.n_ids);
     fflush(stdout);

@@ -159,7 +159,7 @@ TEST(long_prompt_must_pay)
 {
     struct sp_drafting_controller batch;
     struct sp_draft_length d;
-    struct sp_draft_outlook outlook = {.n_unread = 100, .n_expected = 128, .row_seconds = .05};
+    struct sp_draft_outlook outlook = {.n_unread = 100, .n_left = 128, .row_seconds = .05};
 
     sp_drafting_controller_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
@@ -169,12 +169,12 @@ TEST(long_prompt_must_pay)
     sp_draft_length_init(&d, &batch);
     d.pass = N_ROUNDS;
     assert_true(sp_draft_length_choose(&d, MAX, &outlook) > 0);
-    outlook.n_expected = 4;
+    outlook.n_left = 4;
     assert_int_equal(sp_draft_length_choose(&d, MAX, &outlook), 0);
     outlook.n_unread = 20;
     assert_true(sp_draft_length_choose(&d, MAX, &outlook) > 0);
-    outlook = (struct sp_draft_outlook){.n_unread = 4000, .n_expected = 128};
+    outlook = (struct sp_draft_outlook){.n_unread = 4000, .n_left = 128};
     assert_int_equal(sp_draft_length_choose(&d, MAX, &outlook), 0);
-    outlook.n_expected = 800;
+    outlook.n_written = outlook.n_left = 800;
     assert_true(sp_draft_length_choose(&d, MAX, &outlook) > 0);
 }

@@ -145,19 +145,19 @@ TEST(types_autoregressive_bf16)
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
 }
 
-/* Every round is planned anew: the eighth is a plain step to time one, and the others draft. */
+/* Every round is planned anew: the 16th is a plain step to time one, and the others draft. */
 TEST(rounds_are_planned)
 {
     struct generate_fixture o =
         generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), NULL, 1, NULL);
-    struct sp_result r = generate_run(o.session, story, 4, 100, SP_DRAFT_LENGTH_AUTO, true);
+    struct sp_result r = generate_run(o.session, story, 4, 160, SP_DRAFT_LENGTH_AUTO, true);
     size_t n_timed = 0;
 
-    assert_true(r.n_rounds >= 10);
-    for (size_t i = 0; i < 10; i++)
+    assert_true(r.n_rounds >= 20);
+    for (size_t i = 0; i < 20; i++)
         n_timed += r.rounds[i].reason == SP_ROUND_MEASURE;
     assert_int_equal(n_timed, 1);
-    assert_int_equal(r.rounds[7].reason, SP_ROUND_MEASURE);
+    assert_int_equal(r.rounds[15].reason, SP_ROUND_MEASURE);
 }
 
 /* The target drafts for itself: every draft token is accepted, and every round ends with a bonus
