@@ -16,6 +16,7 @@ struct candidate {
 
 struct sp_sampler_scratch {
     const struct sp_vector *vector;
+    struct sp_pool *pool; /* borrowed; NULL: one thread */
     size_t n_vocab;
     float *logits;                /* [n_vocab] after bias and penalties */
     double *probs;                /* [n_vocab] */
@@ -135,13 +136,15 @@ enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, st
 }
 
 enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_vocab,
-                                      const struct sp_vector *vector, struct sp_err *err)
+                                      const struct sp_vector *vector, struct sp_pool *pool,
+                                      struct sp_err *err)
 {
     struct sp_sampler_scratch *s = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->vector = vector;
+    s->pool = pool;
     s->n_vocab = n_vocab;
     if ((st = sp_new_aligned(&s->logits, n_vocab + 16, sizeof *s->logits, err))) goto done;
     if ((st = sp_new_aligned(&s->probs, n_vocab + 16, sizeof *s->probs, err))) goto done;
@@ -281,19 +284,54 @@ static void softmax_candidates(struct candidate *c, size_t n, double temperature
         c[i].prob /= sum;
 }
 
-/* Softmax over the whole vocabulary. The sum is eight running sums by id % 8, added as a tree: a
- * single running sum would wait for every addition. */
-static void softmax_all(struct sp_sampler_scratch *s, double temperature)
+struct softmax {
+    const struct sp_sampler_scratch *s;
+    double *p; /* [n_vocab] */
+    double max, temperature, sum;
+};
+
+static void soften_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct softmax *m = context;
+
+    (void)worker;
+    m->s->vector->soften(m->p + first, m->s->logits + first, n, m->max, m->temperature);
+}
+
+static void divide_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct softmax *m = context;
+
+    (void)worker;
+    for (size_t i = first; i < first + n; i++)
+        m->p[i] /= m->sum;
+}
+
+/* Runs a step over the vocabulary, by all threads if there are several. */
+static void run_ranges(struct softmax *m, sp_pool_range_fn *fn)
+{
+    enum { LEAST = 4096 };
+
+    if (m->s->pool)
+        sp_pool_run_ranges(m->s->pool, m->s->n_vocab, LEAST, fn, m);
+    else
+        fn(m, 0, m->s->n_vocab, 0);
+}
+
+/* p = softmax over the whole vocabulary. The sum is eight running sums by id % 8, added as a tree:
+ * a single running sum would wait for every addition. */
+static void softmax_all(const struct sp_sampler_scratch *s, double *p, double temperature)
 {
     size_t n = s->n_vocab, best = s->vector->argmax(s->logits, n);
-    double *p = s->probs, sums[8] = {0}, sum;
+    struct softmax m = {.s = s, .p = p, .max = (double)s->logits[best], .temperature = temperature};
+    double sums[8] = {0};
 
-    s->vector->soften(p, s->logits, n, (double)s->logits[best], temperature);
+    run_ranges(&m, soften_range);
     for (size_t i = 0; i < n; i++)
         sums[i % 8] += p[i];
-    sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-    for (size_t i = 0; i < n; i++)
-        p[i] /= sum;
+    m.sum =
+        ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    run_ranges(&m, divide_range);
 }
 
 /* Collects the tokens with a probability of at least `least` as candidates, or with such a logit,
@@ -485,7 +523,7 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
         softmax_candidates(c, n, (double)s->temperature);
         return n;
     }
-    softmax_all(scratch, (double)s->temperature);
+    softmax_all(scratch, scratch->probs, (double)s->temperature);
     if (!(s->typical_p < 1) && s->top_p < 1) least = floor_of_nucleus(n, (double)s->top_p);
     return collect_above(scratch, false, least);
 }
@@ -514,8 +552,7 @@ static enum sp_status distribution_of_all(struct sp_distribution *out,
     enum sp_status st = sp_distribution_reserve(out, scratch->n_vocab, err);
 
     if (st) return st;
-    softmax_all(scratch, temperature);
-    memcpy(out->probs, scratch->probs, scratch->n_vocab * sizeof *out->probs);
+    softmax_all(scratch, out->probs, temperature);
     for (size_t i = 0; i < scratch->n_vocab; i++)
         out->ids[i] = (uint32_t)i;
     out->n = scratch->n_vocab;

@@ -17,6 +17,7 @@
 #define SP_RUNTIME_SAMPLING_LOGIT_TRANSFORMS_H
 
 #include "format/base/err.h"
+#include "format/base/pool.h"
 #include "runtime/backend/logits.h"
 #include "runtime/spectool.h"
 #include "runtime/vector/rng.h"
@@ -142,11 +143,12 @@ bool sp_sampling_looks_back(const struct sp_sampling *sampling);
 bool sp_sampling_excludes_alike(const struct sp_sampling *a, uint64_t position_a,
                                 const struct sp_sampling *b, uint64_t position_b);
 
-/* Buffers for the transforms of one row at a time. */
+/* Buffers for the transforms of one row at a time. pool: computes exponentials; borrowed; NULL: the
+ * calling thread does. */
 struct sp_sampler_scratch;
 SP_MUST_CHECK enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_vocab,
                                                     const struct sp_vector *vector,
-                                                    struct sp_err *err);
+                                                    struct sp_pool *pool, struct sp_err *err);
 void sp_sampler_scratch_free(struct sp_sampler_scratch *scratch); /* NULL is fine */
 
 /* Computes the distribution of a row; at temperature 0 it has a single entry of probability 1.

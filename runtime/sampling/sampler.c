@@ -38,11 +38,12 @@ enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n
                                struct sp_err *err)
 {
     return sp_sampler_open_for(out, n_vocab, n_context, sp_vector_find(sp_kernels_best()->name),
-                               err);
+                               NULL, err);
 }
 
 enum sp_status sp_sampler_open_for(struct sp_sampler **out, size_t n_vocab, size_t n_context,
-                                   const struct sp_vector *vector, struct sp_err *err)
+                                   const struct sp_vector *vector, struct sp_pool *pool,
+                                   struct sp_err *err)
 {
     struct sp_sampler *s = NULL;
     enum sp_status st;
@@ -51,7 +52,7 @@ enum sp_status sp_sampler_open_for(struct sp_sampler **out, size_t n_vocab, size
     s->n_vocab = n_vocab;
     s->n_context = n_context;
     s->vector = vector;
-    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, vector, err))) goto done;
+    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, vector, pool, err))) goto done;
     *out = s;
     s = NULL;
 done:

@@ -42,10 +42,11 @@ struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state);
  * A package has one sampler. Each sampled answer has a slot in it, so that all sequences share the
  * buffers of the transforms. Its functions are called by the thread that holds the scheduler. */
 
-/* sp_sampler_open with the instruction set `vector`, which changes no result. */
+/* sp_sampler_open with the instruction set `vector` and the threads of `pool` (NULL: none besides
+ * the caller), which change no result. */
 SP_MUST_CHECK enum sp_status sp_sampler_open_for(struct sp_sampler **out, size_t n_vocab,
                                                  size_t n_context, const struct sp_vector *vector,
-                                                 struct sp_err *err);
+                                                 struct sp_pool *pool, struct sp_err *err);
 
 /* The distribution of position `pos` of a sequence whose caller holds its tokens, ids[0..pos-1].
  * Failures are those of sp_sampler_distribution. */

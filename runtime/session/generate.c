@@ -386,7 +386,7 @@ static enum sp_status open_sampling(struct run *run, size_t max_draft_len)
 
     if (package->sampler == NULL &&
         (st = sp_sampler_open_for(&package->sampler, n_vocab, package->target->config.max_positions,
-                                  package->backend.vector, run->err)))
+                                  package->backend.vector, package->backend.pool, run->err)))
         return st;
     return sp_sampling_chooser_new(&run->sampling, package->sampler, run->request->sampling,
                                    max_draft_len, run->err);

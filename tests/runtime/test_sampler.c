@@ -30,7 +30,7 @@ static struct sp_distribution distribution(const struct sp_sampling *s, const fl
     struct sp_history h = {.older = history, .n_older = n_history};
     struct sp_logits row = sp_logits_of(vector(), logits, n);
 
-    assert_ok(sp_sampler_scratch_new(&scratch, n, vector(), why));
+    assert_ok(sp_sampler_scratch_new(&scratch, n, vector(), NULL, why));
     assert_ok(sp_sampler_distribution(&d, scratch, s, &row, &h, 7, why));
     sp_sampler_scratch_free(scratch);
     return d;
@@ -227,7 +227,7 @@ TEST(non_finite_logits)
         const float logits[] = {1, bad[i], 2};
         struct sp_logits row = sp_logits_of(vector(), logits, 3);
         s.temperature = (float)i;
-        assert_ok(sp_sampler_scratch_new(&scratch, 3, vector(), why));
+        assert_ok(sp_sampler_scratch_new(&scratch, 3, vector(), NULL, why));
         assert_fails_as(
             sp_sampler_distribution(&d, scratch, &s, &row, &(struct sp_history){0}, 41, why),
             SP_E_INPUT, "a logit for position 41 is not finite");

@@ -95,7 +95,7 @@ static void check_case(const struct sp_json *c, const char *line)
     row = sp_logits_of(vector, logits, N_VOCAB);
     assert_case_ok(line, sp_sampling_check(&s, N_VOCAB, why));
     assert_ok(sp_dry_breakers_open(&breakers, &s, N_VOCAB, why));
-    assert_ok(sp_sampler_scratch_new(&scratch, N_VOCAB, vector, why));
+    assert_ok(sp_sampler_scratch_new(&scratch, N_VOCAB, vector, NULL, why));
     h.breakers = breakers;
     assert_ok(sp_sampler_distribution(&d, scratch, &s, &row, &h, 5, why));
     if (d.n != (size_t)number(c, "kept")) fail_msg("%zu tokens are kept: %s", d.n, line);
