@@ -2,10 +2,9 @@
  * integer arithmetic), so that every compiler, instruction set and C library gives the same bits.
  * The decoder calls no libm function whose result could differ.
  *
- * The inline functions are the specification of one lane: vector_loops.h mirrors them operation by
- * operation. They are branch-free for that reason. A NaN
- * gives a NaN (which one is not specified); results below 2^-126 are rounded to denormals, not
- * flushed.
+ * The inline functions are without branches, so that compilers vectorize loops over them
+ * (vector_each.h); vector_loops.h mirrors sp_expf operation by operation. A NaN gives a NaN (which
+ * one is not specified); results below 2^-126 are rounded to denormals, not flushed.
  *
  * Errors against the true value, tests/runtime/test_fmath.c, in units of the last place:
  *
@@ -126,8 +125,8 @@ static inline float sp_gelu_erff(float x)
     p = fmaf(p, t, SP_PHI_C2);
     p = fmaf(p, t, SP_PHI_C1);
     p = fmaf(p, t, SP_PHI_C0);
-    float tail = p * t * sp_expf(x * x * -0.5f);
-    return x * (x < 0.0f ? tail : 1.0f - tail);
+    float tail = p * t * sp_expf(x * x * -0.5f), rest = 1.0f - tail;
+    return x * (x < 0.0f ? tail : rest);
 }
 
 /* gpt-oss: g = min(gate, limit), u = up within -limit..limit; g sigmoid(1.702 g) (u + 1). */

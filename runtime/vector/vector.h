@@ -1,9 +1,9 @@
 /* The arithmetic of a decoder that is not a matrix product: norms, activations, rotations, and the
- * parts of attention. vector_ref.c is the specification; every other table gives identical bits for
- * all lengths and alignments, and each row's result depends on that row alone. Reductions along a
- * vector use 16 running sums (element i goes to sum i % 16, in ascending i, fused multiply-add),
- * added as a fixed tree: 16 -> 8 (s[j] + s[j+8]) -> 4 -> 2 -> 1. exp, tanh and related functions
- * are those of runtime/vector/fmath.h, evaluated lane by lane. */
+ * parts of attention. vector_ref.c and vector_each.h are the specification; every other table gives
+ * identical bits for all lengths and alignments, and each row's result depends on that row alone.
+ * Reductions along a vector use 16 running sums (element i goes to sum i % 16, in ascending i,
+ * fused multiply-add), added as a fixed tree: 16 -> 8 (s[j] + s[j+8]) -> 4 -> 2 -> 1. exp, tanh and
+ * related functions are those of runtime/vector/fmath.h, evaluated lane by lane. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_H
 #define SP_RUNTIME_VECTOR_VECTOR_H
 

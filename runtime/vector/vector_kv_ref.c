@@ -1,5 +1,6 @@
 /* The specification of struct sp_vector_kv: the layout of stored keys and values, and the products
  * of attention over them, as the plain loops that vector.h describes. */
+#include "quantize/types/float_cast.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/rotation.h"
 #include "runtime/vector/vector_tables.h"
@@ -21,37 +22,14 @@ static void put_f32(uint8_t *p, float f)
     memcpy(p, &f, sizeof f);
 }
 
-/* Converts an IEEE half to float, which is exact. */
 static float get_f16(const uint8_t *p)
 {
-    uint16_t h;
-    memcpy(&h, p, sizeof h);
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
-
-    if (magnitude > 0x7c00) return sp_float_of_bits(sign | 0x7fc00000 | magnitude << 13);
-    if (magnitude == 0x7c00) return sp_float_of_bits(sign | 0x7f800000);
-    /* Moving the bits up by 13 scales by 2^-112; this is right for denormals, too. */
-    float f = sp_float_of_bits(magnitude << 13) * 0x1p112f;
-    return sp_float_of_bits(sp_bits_of_float(f) | sign);
+    return sp_f32_of_f16(sp_get16(p));
 }
 
-/* Converts a float to an IEEE half, ties to even, infinity from 65520 on. */
 static void put_f16(uint8_t *p, float f)
 {
-    uint32_t bits = sp_bits_of_float(f), magnitude = bits & 0x7fffffff, h;
-
-    if (magnitude > 0x7f800000) {
-        h = 0x7e00 | (magnitude >> 13 & 0x3ff);
-    } else if (magnitude >= 0x477ff000) {
-        h = 0x7c00;
-    } else if (magnitude >= 0x38800000) {
-        h = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    } else {
-        /* For a denormal, adding 1/2 leaves the multiple of 2^-24, rounded by the addition. */
-        h = sp_bits_of_float(sp_float_of_bits(magnitude) + 0.5f) - 0x3f000000;
-    }
-    uint16_t out = (uint16_t)(h | (bits >> 16 & 0x8000));
-    memcpy(p, &out, sizeof out);
+    sp_put16(p, sp_f16_of_f32(f));
 }
 
 /* Rounds to the nearest integer, ties to even; |f| < 2^22. */

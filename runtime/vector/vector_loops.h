@@ -1,6 +1,7 @@
-/* struct sp_vector with the primitives of quantize/simd.h, bit-equal to vector_ref.c: an element is
- * a lane, and the 16 running sums of the contract are N_SUMS registers. The file of an instruction
- * set includes its primitives first; without them this file is empty. Attention is in
+/* The functions of struct sp_vector that add along a vector, and what is inlined into them, with
+ * the primitives of quantize/simd.h, bit-equal to vector_ref.c: an element is a lane, and the 16
+ * running sums of the contract are N_SUMS registers. The file of an instruction set includes its
+ * primitives first; without them this file is empty. Other rows are in vector_each.h, attention in
  * vector_kv_loops.h and vector_q8_loops.h. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_LOOPS_H
 #define SP_RUNTIME_VECTOR_VECTOR_LOOPS_H
@@ -25,7 +26,7 @@ INLINE mask lanes_between(size_t i, size_t first, size_t last)
     return (mask)(first_lanes(above(last, i)) & ~first_lanes(above(first, i)));
 }
 
-/* ---- fmath.h, lane by lane ---- */
+/* ---- sp_expf, lane by lane ---- */
 
 /* Returns p * x + c, a step of a polynomial. */
 INLINE floats step(floats p, floats x, float c)
@@ -49,50 +50,7 @@ INLINE floats exp_of(floats x)
     return p * (floats)(half << 23) * (floats)((u - half) << 23);
 }
 
-INLINE floats tanh_of(floats x)
-{
-    floats a = magnitude(x), z = x * x;
-    floats p = step(splat(SP_TANH_C11), z, SP_TANH_C9);
-    p = step(p, z, SP_TANH_C7);
-    p = step(p, z, SP_TANH_C5);
-    p = step(p, z, SP_TANH_C3);
-    floats small = fmadd(p * z, a, a), large = 1.0f - 2.0f / (exp_of(a + a) + 1.0f);
-    floats size = select(below(a, splat(SP_TANH_LIMIT)), small, large);
-    return (floats)((uints)size | ((uints)x & 0x80000000));
-}
-
-INLINE floats one_plus_exp(floats x)
-{
-    return 1.0f + exp_of(-x);
-}
-
-INLINE floats silu_of(floats x)
-{
-    return x / one_plus_exp(x);
-}
-
-INLINE floats gelu_tanh_of(floats x)
-{
-    return x / one_plus_exp(x * step(splat(SP_GELU_C3), x * x, SP_GELU_C1));
-}
-
-INLINE floats gelu_erf_of(floats x)
-{
-    floats t = 1.0f / step(magnitude(x), splat(SP_PHI_STEP), 1);
-    floats p = step(splat(SP_PHI_C9), t, SP_PHI_C8);
-    p = step(p, t, SP_PHI_C7);
-    p = step(p, t, SP_PHI_C6);
-    p = step(p, t, SP_PHI_C5);
-    p = step(p, t, SP_PHI_C4);
-    p = step(p, t, SP_PHI_C3);
-    p = step(p, t, SP_PHI_C2);
-    p = step(p, t, SP_PHI_C1);
-    p = step(p, t, SP_PHI_C0);
-    floats tail = p * t * exp_of(x * x * -0.5f);
-    return x * select(below(x, splat(0)), tail, 1.0f - tail);
-}
-
-/* ---- rows ---- */
+/* ---- sums along a row ---- */
 
 /* Returns sum + a * b in the first n lanes, sum in the others. */
 INLINE floats add_product(floats sum, floats a, floats b, size_t n)
@@ -125,127 +83,19 @@ static float dot(const float *a, const float *b, size_t n)
 
 static void rms_norm(float *y, const float *x, const float *w, size_t n, float eps)
 {
-    float r = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
-
-    for (size_t i = 0; i < n; i += LANES) {
-        floats v = load(x + i, n - i) * r;
-        if (w) v *= load(w + i, n - i);
-        store(y + i, n - i, v);
-    }
-}
-
-static void add(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, load(y + i, n - i) + load(x + i, n - i));
-}
-
-static void scale(float *y, float factor, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, load(y + i, n - i) * factor);
-}
-
-static void fma_row(float *y, const float *x, float f, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, fmadd(load(x + i, n - i), splat(f), load(y + i, n - i)));
-}
-
-static void mul(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, load(y + i, n - i) * load(x + i, n - i));
-}
-
-static void silu_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, silu_of(load(y + i, n - i)) * load(up + i, n - i));
-}
-
-static void gelu_tanh_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, gelu_tanh_of(load(y + i, n - i)) * load(up + i, n - i));
-}
-
-static void gelu_erf_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, gelu_erf_of(load(y + i, n - i)) * load(up + i, n - i));
-}
-
-static void relu2_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES) {
-        floats r = at_least(0, load(y + i, n - i));
-        store(y + i, n - i, r * r * load(up + i, n - i));
-    }
-}
-
-static void silu(float *y, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, silu_of(load(y + i, n - i)));
-}
-
-static void mul_add(float *y, const float *a, const float *b, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES) {
-        floats v = load(y + i, n - i);
-        store(y + i, n - i, fmadd(load(a + i, n - i), load(b + i, n - i), v));
-    }
-}
-
-static void exp_mul(float *y, const float *x, float f, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, load(y + i, n - i) * exp_of(load(x + i, n - i) * f));
-}
-
-static void softcap(float *y, float cap, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, cap * tanh_of(load(y + i, n - i) / cap));
-}
-
-static void sigmoid_mul(float *y, const float *gate, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES) {
-        floats s = 1.0f / one_plus_exp(load(gate + i, n - i));
-        store(y + i, n - i, load(y + i, n - i) * s);
-    }
-}
-
-static void swiglu_clamped(float *y, const float *up, float limit, size_t n)
-{
-    for (size_t i = 0; i < n; i += LANES) {
-        floats g = at_most(limit, load(y + i, n - i));
-        floats u = at_least(-limit, at_most(limit, load(up + i, n - i)));
-        store(y + i, n - i, g / one_plus_exp(g * SP_SWIGLU_ALPHA) * (u + 1.0f));
-    }
+    weigh_row(y, x, w, 1.0f / sqrtf(dot(x, x, n) / (float)n + eps), n);
 }
 
 static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
 {
-    float r = factor / sqrtf(dot(x, x, n) + eps);
-
-    for (size_t i = 0; i < n; i += LANES)
-        store(y + i, n - i, load(x + i, n - i) * r);
+    weigh_row(y, x, NULL, factor / sqrtf(dot(x, x, n) + eps), n);
 }
 
-static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
+/* Rows of a state are short: sixteen numbers in most models. */
+static void exp_mul(float *y, const float *x, float f, size_t n)
 {
-    size_t half = n_rot / 2;
-
-    for (size_t i = 0; i < half; i += LANES) {
-        size_t n = half - i;
-        floats a = load(head + i, n), b = load(head + half + i, n);
-        floats c = load(cos + i, n), s = load(sin + i, n);
-        store(head + i, n, fmadd(a, c, -(b * s)));
-        store(head + half + i, n, fmadd(b, c, a * s));
-    }
+    for (size_t i = 0; i < n; i += LANES)
+        store(y + i, n - i, load(y + i, n - i) * exp_of(load(x + i, n - i) * f));
 }
 
 /* ---- states of heads --------------------------------------------------------------------------
@@ -349,18 +199,6 @@ static void state_step(float *state, float *out, const float *delta, const float
         correct_rows(state + j * dk, out + j, delta + j, q, k, decay, dk, STATE_ROWS);
     for (; j < dv; j++)
         correct_rows(state + j * dk, out + j, delta + j, q, k, decay, dk, 1);
-}
-
-static void state_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
-                         size_t dv)
-{
-    for (size_t j = 0; j < dv; j++) {
-        float *s = state + j * dk, d = delta[j];
-        for (size_t i = 0; i < dk; i += LANES) {
-            floats x = load(s + i, dk - i) * decay;
-            store(s + i, dk - i, fmadd(load(k + i, dk - i), splat(d), x));
-        }
-    }
 }
 
 /* ---- choices ---- */

@@ -1,4 +1,5 @@
-/* The specification of struct sp_vector: every function as the plain loop that vector.h describes.
+/* The specification of struct sp_vector: plain loops, as vector.h describes them, of the functions
+ * that are not in vector_each.h.
  * The tables of instruction sets give identical bits, which tests/runtime/test_vector.c checks.
  * Baseline C without libm, except fmaf and sqrtf, which IEEE 754 defines to the bit. */
 #include "runtime/vector/fmath.h"
@@ -25,119 +26,20 @@ static float dot(const float *a, const float *b, size_t n)
     return tree_sum(s);
 }
 
-/* ---- rows ---- */
-
 static void rms_norm(float *y, const float *x, const float *w, size_t n, float eps)
 {
-    float r = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
-
-    for (size_t i = 0; i < n; i++)
-        y[i] = w ? x[i] * r * w[i] : x[i] * r;
+    weigh_row(y, x, w, 1.0f / sqrtf(dot(x, x, n) / (float)n + eps), n);
 }
 
-static void add(float *y, const float *x, size_t n)
+static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
-static void scale(float *y, float factor, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] *= factor;
-}
-
-static void fma_row(float *y, const float *x, float f, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = fmaf(x[i], f, y[i]);
-}
-
-static void mul(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] *= x[i];
-}
-
-static void silu_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = sp_siluf(y[i]) * up[i];
-}
-
-static void gelu_tanh_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = sp_gelu_tanhf(y[i]) * up[i];
-}
-
-static void gelu_erf_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = sp_gelu_erff(y[i]) * up[i];
-}
-
-static void relu2_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        float r = y[i] < 0 ? 0 : y[i];
-        y[i] = r * r * up[i];
-    }
-}
-
-static void silu(float *y, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = sp_siluf(y[i]);
-}
-
-static void mul_add(float *y, const float *a, const float *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = fmaf(a[i], b[i], y[i]);
+    weigh_row(y, x, NULL, factor / sqrtf(dot(x, x, n) + eps), n);
 }
 
 static void exp_mul(float *y, const float *x, float f, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] *= sp_expf(x[i] * f);
-}
-
-static void softcap(float *y, float cap, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = cap * sp_tanhf(y[i] / cap);
-}
-
-static void sigmoid_mul(float *y, const float *gate, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] *= sp_sigmoidf(gate[i]);
-}
-
-static void swiglu_clamped(float *y, const float *up, float limit, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = sp_swiglu_clampedf(y[i], up[i], limit);
-}
-
-static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
-{
-    float r = factor / sqrtf(dot(x, x, n) + eps);
-
-    for (size_t i = 0; i < n; i++)
-        y[i] = x[i] * r;
-}
-
-static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
-{
-    size_t half = n_rot / 2;
-
-    for (size_t i = 0; i < half; i++) {
-        float a = head[i], b = head[i + half];
-        head[i] = fmaf(a, cos[i], -(b * sin[i]));
-        head[i + half] = fmaf(b, cos[i], a * sin[i]);
-    }
 }
 
 static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
@@ -162,16 +64,6 @@ static void state_step(float *state, float *out, const float *delta, const float
         for (size_t i = 0; i < dk; i++)
             s[i] = fmaf(delta[j], k[i], s[i] * decay);
         out[j] = dot(s, q, dk);
-    }
-}
-
-static void state_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
-                         size_t dv)
-{
-    for (size_t j = 0; j < dv; j++) {
-        float *s = state + j * dk;
-        for (size_t i = 0; i < dk; i++)
-            s[i] = fmaf(delta[j], k[i], s[i] * decay);
     }
 }
 
