@@ -18,6 +18,7 @@ struct sp_sampler_scratch {
     const struct sp_vector *vector;
     struct sp_pool *pool; /* borrowed; NULL: one thread */
     size_t n_vocab;
+    struct sp_arena memory;       /* of the next four */
     float *logits;                /* [n_vocab] after bias and penalties */
     double *probs;                /* [n_vocab] */
     struct candidate *candidates; /* [n_vocab] */
@@ -142,30 +143,26 @@ enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_
     struct sp_sampler_scratch *s = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     s->vector = vector;
     s->pool = pool;
     s->n_vocab = n_vocab;
-    if ((st = sp_new_aligned(&s->logits, n_vocab + 16, sizeof *s->logits, err))) goto done;
-    if ((st = sp_new_aligned(&s->probs, n_vocab + 16, sizeof *s->probs, err))) goto done;
-    if ((st = sp_new(&s->candidates, n_vocab, sizeof *s->candidates, err))) goto done;
-    if ((st = sp_new(&s->ranks[0], n_vocab, sizeof *s->ranks[0], err))) goto done;
-    if ((st = sp_new(&s->ranks[1], n_vocab, sizeof *s->ranks[1], err))) goto done;
-    *out = s;
-    s = NULL;
-done:
-    sp_sampler_scratch_free(s);
+    s->logits = sp_arena_rows(&s->memory, 1, n_vocab + 16);
+    s->probs = sp_arena_new(&s->memory, n_vocab, sizeof *s->probs);
+    s->candidates = sp_arena_new(&s->memory, n_vocab, sizeof *s->candidates);
+    for (int i = 0; i < 2; i++)
+        s->ranks[i] = sp_arena_new(&s->memory, n_vocab, sizeof *s->ranks[i]);
+    if ((st = sp_arena_check(&s->memory, err)))
+        sp_sampler_scratch_free(s);
+    else
+        *out = s;
     return st;
 }
 
 void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
 {
     if (s == NULL) return;
-    free(s->logits);
-    free(s->probs);
-    free(s->candidates);
-    free(s->ranks[0]);
-    free(s->ranks[1]);
+    sp_arena_release(&s->memory);
     free(s->recent);
     sp_dry_scratch_release(&s->dry);
     free(s);
@@ -191,6 +188,8 @@ bool sp_sampling_looks_back(const struct sp_sampling *s)
     return penalizes_tokens(s) || sp_dry_is_on(s);
 }
 
+/* Of a token of the history: the repeat penalty multiplies a negative logit and divides any other,
+ * the presence penalty counts once, the frequency penalty per occurrence. */
 static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
                                       const struct sp_sampling *s, const struct sp_history *h,
                                       struct sp_err *err)
@@ -377,7 +376,8 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* Typical-p: keeps the candidates whose -ln(prob) is closest to the entropy, and renormalizes. */
+/* Typical-p (Meister et al. 2022): keeps the candidates whose -ln(prob) is closest to the entropy,
+ * while the probability of those before is below p, and renormalizes. */
 static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
 {
     struct candidate *c = s->candidates;
@@ -405,7 +405,7 @@ static double floor_of_nucleus(size_t n, double p)
     return .999 * (1 - p) / (double)n;
 }
 
-/* Top-p: keeps the most probable candidates. */
+/* Top-p: keeps the most probable candidates, while the probability of those before is below p. */
 static size_t keep_nucleus(struct sp_sampler_scratch *s, size_t n, double p)
 {
     struct candidate *c = s->candidates;
@@ -429,6 +429,7 @@ static size_t keep_above(struct candidate *c, size_t n, double least)
     return kept;
 }
 
+/* Min-p: keeps the candidates with at least min_p times the largest probability. */
 static size_t keep_min(struct candidate *c, size_t n, double min_p)
 {
     double max = 0;
@@ -477,7 +478,7 @@ static size_t keep_least_of_top(struct candidate *c, size_t n, double threshold)
     return kept;
 }
 
-/* True if XTC excludes tokens at this position. */
+/* True if XTC excludes tokens at this position, by the number of (seed, position). */
 static bool excludes_top(const struct sp_sampling *s, uint64_t position)
 {
     return s->xtc_probability > 0 && sp_rng_uniform(sp_rng_key(s->seed, position, SP_PURPOSE_XTC),
@@ -503,8 +504,9 @@ static bool keeps_all(const struct sp_sampling *s, size_t n_vocab)
            !(s->xtc_probability > 0);
 }
 
-/* Steps 3 and 4 of logit_transforms.h. Returns the number of candidates, in ascending id; without
- * top-k they are the tokens that step 5 may keep. */
+/* Keeps the tokens near the largest logit (top-n-sigma) and those with the k largest, and makes
+ * their logits probabilities. Returns the number of candidates, in ascending id; without either
+ * they are the tokens that truncation by probability may keep. */
 static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
     struct candidate *c = scratch->candidates;
@@ -528,7 +530,7 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
     return collect_above(scratch, false, least);
 }
 
-/* Steps 3 to 5 of logit_transforms.h. Returns the number of candidates left, in ascending id. */
+/* Returns the number of candidates left, in ascending id. XTC sees what the others keep. */
 static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s,
                                   uint64_t position)
 {

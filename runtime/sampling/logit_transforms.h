@@ -1,18 +1,8 @@
-/* From logits to a distribution: transforms in a fixed order.
- *
- *   1. logit bias (added), repeat penalty (negative logit x r, else / r),
- *      presence penalty (once per distinct token), frequency penalty (per occurrence), then DRY
- *      (dry.c)
- *   2. temperature 0: the largest logit, ties to the lowest id
- *   3. top-n-sigma and top-k: the logits near the largest, and the k largest
- *   4. softmax of logit / temperature over the remaining tokens
- *   5. typical-p (Meister et al. 2022), then renormalize; top-p: both keep tokens while the
- *      probability before a token is below p; min-p: at least min_p times the largest; XTC: with
- *      a probability that is keyed by (seed, position), the least likely of the tokens at or above
- *      a threshold replaces all of these
- *   6. renormalize
- *
- * Order and edge rules are those of ollama's sampler. */
+/* From logits to a distribution: transforms in the order in which sp_sampler_distribution calls
+ * them, each with its formula at its function. Bias and penalties change the logits; at temperature
+ * 0 the largest one is certain. Otherwise the most likely tokens are kept, first by their logits,
+ * then by their probabilities, the softmax of logit / temperature over those that are left, which
+ * are normalized again at the end. Order and edge rules are those of ollama's sampler. */
 #ifndef SP_RUNTIME_SAMPLING_LOGIT_TRANSFORMS_H
 #define SP_RUNTIME_SAMPLING_LOGIT_TRANSFORMS_H
 

@@ -1,5 +1,5 @@
 /* Samples a batch of sequences; each has a slot with its options and, if its caller does not hold
- * them, its recent tokens.
+ * them, its tokens.
  *
  * The transforms are expensive, the draw is cheap. Slots with the same row (such as a prompt's
  * last row, from which many answers begin), equal options and, if penalties are set, equal recent
@@ -16,9 +16,8 @@ struct slot {
     bool used;
     struct sp_sampling options; /* biases owned; without the texts of DRY */
     struct sp_dry_breakers *breakers;
-    uint32_t *ring; /* [size] the last tokens; token i of the sequence is at i % size; NULL: none */
-    size_t size;
-    uint64_t count; /* number of tokens so far, which is the position of the next one */
+    uint32_t *ids; /* [n] the history; owned */
+    size_t n, cap;
 };
 
 struct sp_sampler {
@@ -28,8 +27,6 @@ struct sp_sampler {
     const struct sp_vector *vector;
     struct sp_sampler_scratch *scratch;
     struct sp_distribution distribution;
-    uint32_t *recent[2]; /* recent tokens of the current row, and of a row compared with it */
-    size_t cap_recent[2];
     bool *sampled; /* [n] rows of the batch that are done */
     size_t cap_sampled;
 };
@@ -66,7 +63,7 @@ static void release_slot(struct slot *slot)
 
     memcpy(&biases, &slot->options.biases, sizeof biases);
     free(biases);
-    free(slot->ring);
+    free(slot->ids);
     sp_dry_breakers_close(slot->breakers);
     memset(slot, 0, sizeof *slot);
 }
@@ -79,33 +76,18 @@ void sp_sampler_close(struct sp_sampler *s)
     free(s->slots);
     sp_sampler_scratch_free(s->scratch);
     sp_distribution_release(&s->distribution);
-    free(s->recent[0]);
-    free(s->recent[1]);
     free(s->sampled);
     free(s);
 }
 
 static enum sp_status push(struct slot *slot, const uint32_t *ids, size_t n, struct sp_err *err)
 {
-    size_t skip = n > slot->size ? n - slot->size : 0;
-    enum sp_status st;
+    enum sp_status st = sp_grow(&slot->ids, &slot->cap, slot->n + n, sizeof *slot->ids, err);
 
-    if (slot->ring == NULL && (st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err)))
-        return st;
-    for (size_t i = skip; i < n; i++)
-        slot->ring[(slot->count + i) % slot->size] = ids[i];
-    slot->count += n;
+    if (st) return st;
+    if (n) memcpy(slot->ids + slot->n, ids, n * sizeof *ids);
+    slot->n += n;
     return SP_OK;
-}
-
-/* The last tokens that the penalties of the options read; at least one. */
-static size_t window(const struct sp_sampling *o, size_t n_context)
-{
-    size_t repeat = o->repeat_last_n < 0 ? n_context : (size_t)o->repeat_last_n;
-    size_t dry = o->dry_penalty_last_n < 0 ? n_context : (size_t)o->dry_penalty_last_n;
-
-    if (sp_dry_is_on(o) && dry > repeat) repeat = dry;
-    return repeat ? repeat : 1;
 }
 
 static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
@@ -118,7 +100,6 @@ static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
     slot->options.biases = NULL;
     slot->options.dry_breakers = NULL;
     slot->options.dry_tokenizer = NULL;
-    slot->size = window(sampling, s->n_context);
     if ((st = sp_dry_breakers_open(&slot->breakers, sampling, s->n_vocab, err))) return st;
     if ((st = sp_new(&biases, sampling->n_biases, sizeof *biases, err))) return st;
     if (sampling->n_biases) memcpy(biases, sampling->biases, sampling->n_biases * sizeof *biases);
@@ -173,7 +154,7 @@ enum sp_status sp_sampler_reset(struct sp_sampler *s, size_t i, const uint32_t *
     enum sp_status st = get_slot(&slot, s, i, err);
 
     if (st) return st;
-    slot->count = 0;
+    slot->n = 0;
     return push(slot, prior, n_prior, err);
 }
 
@@ -187,25 +168,21 @@ enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t 
     return push(slot, ids, n, err);
 }
 
-/* The last `size` tokens of ring and drafts, as two spans. The ring's part is copied to `buffer`
- * ([size] ids), since it may wrap. */
+/* The tokens that the penalties of the options read, drafts the newest of them. */
 static struct sp_history recent(const struct slot *slot, const struct sp_sampler_row *row,
-                                uint32_t *buffer)
+                                size_t n_context)
 {
-    size_t size = slot->size;
-    size_t drafts = row->n_drafts < size ? row->n_drafts : size;
-    size_t kept = slot->count < slot->size ? (size_t)slot->count : slot->size;
-    size_t older = size - drafts < kept ? size - drafts : kept;
+    const struct sp_sampling *o = &slot->options;
+    size_t n = o->repeat_last_n < 0 ? n_context : (size_t)o->repeat_last_n;
+    size_t dry = o->dry_penalty_last_n < 0 ? n_context : (size_t)o->dry_penalty_last_n;
+    struct sp_history h = {.breakers = slot->breakers};
 
-    for (size_t i = 0; i < older; i++)
-        buffer[i] = slot->ring[(slot->count - older + i) % slot->size];
-    return (struct sp_history){
-        .older = buffer,
-        .n_older = older,
-        .newer = drafts ? row->drafts + (row->n_drafts - drafts) : NULL,
-        .n_newer = drafts,
-        .breakers = slot->breakers,
-    };
+    if (sp_dry_is_on(o) && dry > n) n = dry;
+    h.n_newer = row->n_drafts < n ? row->n_drafts : n;
+    h.n_older = slot->n < n - h.n_newer ? slot->n : n - h.n_newer;
+    if (h.n_newer) h.newer = row->drafts + (row->n_drafts - h.n_newer);
+    if (h.n_older) h.older = slot->ids + (slot->n - h.n_older);
+    return h;
 }
 
 enum sp_status sp_sampler_slot_distribution(struct sp_sampler *s, size_t i,
@@ -231,17 +208,14 @@ struct query {
     struct sp_history history;
 };
 
-static enum sp_status make_query(struct query *query, struct sp_sampler *s, int buffer,
+static enum sp_status make_query(struct query *query, const struct sp_sampler *s,
                                  const struct sp_sampler_row *row, struct sp_err *err)
 {
     struct slot *slot = NULL;
     enum sp_status st = get_slot(&slot, s, row->slot, err);
 
     if (st) return st;
-    if ((st = sp_grow(&s->recent[buffer], &s->cap_recent[buffer], slot->size,
-                      sizeof *s->recent[buffer], err)))
-        return st;
-    *query = (struct query){row, slot, recent(slot, row, s->recent[buffer])};
+    *query = (struct query){row, slot, recent(slot, row, s->n_context)};
     return SP_OK;
 }
 
@@ -267,7 +241,7 @@ static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b
 
 static uint64_t position(const struct query *query)
 {
-    return query->slot->count + query->row->n_drafts;
+    return query->slot->n + query->row->n_drafts;
 }
 
 static bool same_query(const struct query *a, const struct query *b)
@@ -297,7 +271,7 @@ static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
     struct sp_logits logits;
     enum sp_status st;
 
-    if ((st = make_query(&query, s, 0, &rows[first], err))) return st;
+    if ((st = make_query(&query, s, &rows[first], err))) return st;
     logits = sp_logits_of(s->vector, query.row->logits, s->n_vocab);
     if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &query.slot->options, &logits,
                                       &query.history, position(&query), err)))
@@ -305,7 +279,7 @@ static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
     ids[first] = draw(s, &query);
     for (size_t i = first + 1; i < n; i++) {
         if (s->sampled[i] || rows[i].logits != query.row->logits) continue;
-        if ((st = make_query(&other, s, 1, &rows[i], err))) return st;
+        if ((st = make_query(&other, s, &rows[i], err))) return st;
         if (!same_query(&query, &other)) continue;
         ids[i] = draw(s, &other);
         s->sampled[i] = true;
