@@ -417,25 +417,6 @@ static enum sp_status compute_group(struct embedder *e)
     return st;
 }
 
-static void acquire(struct sp_ticket_lock *t)
-{
-    size_t ticket;
-
-    pthread_mutex_lock(&t->lock);
-    ticket = t->n_tickets++;
-    while (t->n_served != ticket)
-        pthread_cond_wait(&t->served, &t->lock);
-    pthread_mutex_unlock(&t->lock);
-}
-
-static void release(struct sp_ticket_lock *t)
-{
-    pthread_mutex_lock(&t->lock);
-    t->n_served++;
-    pthread_cond_broadcast(&t->served);
-    pthread_mutex_unlock(&t->lock);
-}
-
 /* One group of one request is computed at a time, so that the buffers of all requests take the
  * memory of one; the requests that wait are served in their order. A short request waits for one
  * group of a long one at most, however many of these there are. */
@@ -446,11 +427,11 @@ static enum sp_status compute(struct embedder *e)
 
     while (!st && e->end < e->request->n_texts) {
         choose_group(e);
-        if (is_long) acquire(&e->package->long_embedding);
-        acquire(&e->package->embedding);
+        if (is_long) sp_scheduler_acquire(e->package->long_embedding);
+        sp_scheduler_acquire(e->package->embedding);
         st = compute_group(e);
-        release(&e->package->embedding);
-        if (is_long) release(&e->package->long_embedding);
+        sp_scheduler_release(e->package->embedding);
+        if (is_long) sp_scheduler_release(e->package->long_embedding);
     }
     sp_acts_release(&e->acts[0]);
     sp_acts_release(&e->acts[1]);

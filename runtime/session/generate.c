@@ -6,7 +6,6 @@
 #include "runtime/chat/chat_reader.h"
 #include "runtime/sampling/chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
-#include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
 
 #include "format/base/clock.h"

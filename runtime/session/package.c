@@ -108,18 +108,6 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
     return SP_OK;
 }
 
-static void open_ticket_lock(struct sp_ticket_lock *t)
-{
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->served, NULL);
-}
-
-static void close_ticket_lock(struct sp_ticket_lock *t)
-{
-    pthread_cond_destroy(&t->served);
-    pthread_mutex_destroy(&t->lock);
-}
-
 /* reference: NULL: the kernels multiply. */
 static enum sp_status open_package(struct sp_package **out, const char *path,
                                    const struct sp_package_options *o,
@@ -130,13 +118,13 @@ static enum sp_status open_package(struct sp_package **out, const char *path,
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
-    open_ticket_lock(&p->embedding);
-    open_ticket_lock(&p->long_embedding);
     if ((st = open_file(p, path, o, err)) || (st = sp_pack_expect_model(p->pack, err))) goto done;
     if (reference && (st = sp_reference_new(&p->backend.reference, reference->module, p->pack,
                                             reference->mode, err)))
         goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
+    if ((st = sp_scheduler_open(&p->embedding, err))) goto done;
+    if ((st = sp_scheduler_open(&p->long_embedding, err))) goto done;
     p->own_budget.limit = o->cache_memory;
     p->caches = o->budget ? o->budget : &p->own_budget;
     p->mapped = p->copy ? 0 : (size_t)sp_pack_size(p->pack);
@@ -248,13 +236,13 @@ void sp_package_close(struct sp_package *package)
     sp_model_close(package->draft);
     sp_model_close(package->target);
     sp_scheduler_close(package->scheduler);
+    sp_scheduler_close(package->embedding);
+    sp_scheduler_close(package->long_embedding);
     sp_ranks_close(package->ranks);
     sp_backend_release(&package->backend);
     sp_pack_close(package->pack);
     free(package->copy);
     if (package->caches) atomic_fetch_sub(&package->caches->mapped, package->mapped);
-    close_ticket_lock(&package->embedding);
-    close_ticket_lock(&package->long_embedding);
     free(package);
 }
 

@@ -1,9 +1,10 @@
-#include "runtime/session/reasoning_limit.h"
+#include "runtime/session/session.h"
 
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
 #include "format/base/unicode.h"
 #include "runtime/chat/chat_tag.h"
+#include "runtime/tokenizer/token_trie.h"
 
 #include <stdlib.h>
 #include <string.h>

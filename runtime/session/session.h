@@ -14,8 +14,6 @@
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/vector/vector.h"
 
-#include <pthread.h>
-
 /* What a packed file states about its answers, ready to be applied. */
 
 /* The struct of which callers see the first member. */
@@ -68,23 +66,43 @@ SP_MUST_CHECK enum sp_status sp_stop_filter_add_special(struct sp_stop_filter *f
 SP_MUST_CHECK enum sp_status sp_stop_filter_end(struct sp_stop_filter *filter, const char *text,
                                                 size_t size, struct sp_err *err);
 
-/* The raw log-probabilities of a row of logits: of one token, and of the most likely ones. */
+/* ---- a limit of reasoning (reasoning_limit.c) ----
+ *
+ * Limits the tokens of an answer's reasoning: after so many, a chooser writes the closing tag of
+ * the reasoning, whatever the model would choose. Where the tag is written depends on the answer's
+ * tokens alone. Draft and target are limited alike, so a round of speculation emits what plain
+ * steps would emit. */
+
+struct sp_reasoning_limiter; /* opaque */
+
+/* Pointers are borrowed until sp_reasoning_limiter_close unless stated otherwise. */
+struct sp_reasoning_limiter_options {
+    struct sp_reasoning_limit limit; /* the tags are borrowed */
+    const struct sp_tokenizer *tokenizer;
+    const struct sp_token_trie *trie; /* of the tokenizer */
+    size_t start;                     /* position of the answer's first token */
+    struct sp_chooser inner;          /* chooses all other tokens */
+};
+
+SP_MUST_CHECK enum sp_status
+sp_reasoning_limiter_open(struct sp_reasoning_limiter **out,
+                          const struct sp_reasoning_limiter_options *options, struct sp_err *err);
+void sp_reasoning_limiter_close(struct sp_reasoning_limiter *limiter); /* NULL is fine */
+
+/* The chooser of one sequence. */
+struct sp_chooser sp_reasoning_limiter_chooser(struct sp_reasoning_limiter *limiter);
+
+/* ---- results ---- */
 
 /* Counts a round of the answer. */
 void sp_result_count_round(struct sp_result *result, const struct sp_round *round);
 
-/* Sets token->logprob, and token->top to the n_top most likely tokens, best first, ties by lower
- * id, which are stored in top[n_top]. scratch: [n] floats. */
+/* Sets token->logprob, by the raw softmax of a row of logits, and token->top to the n_top most
+ * likely tokens, best first, ties by lower id, which are stored in top[n_top]. scratch: [n] floats.
+ */
 void sp_logprobs_fill(struct sp_token *token, struct sp_logprob *top, unsigned n_top,
                       float *scratch, const struct sp_vector *vector, const float *logits,
                       size_t n);
-
-/* A lock that threads get in the order in which they ask for it. */
-struct sp_ticket_lock {
-    pthread_mutex_t lock;
-    pthread_cond_t served;
-    size_t n_tickets, n_served; /* threads that asked for it; that have released it */
-};
 
 struct sp_package {
     struct sp_pack *pack;   /* owned, like all members */
@@ -105,10 +123,10 @@ struct sp_package {
     struct sp_sampler *sampler;     /* of the target's tokens; NULL: nothing was sampled yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
-    struct sp_json *pooling;         /* the pooling section; NULL: none */
-    struct sp_ticket_lock embedding; /* held by the one group of texts that is computed */
-    /* held before it by a request of more than a group, so that only one of them is in its queue */
-    struct sp_ticket_lock long_embedding;
+    struct sp_json *pooling; /* the pooling section; NULL: none */
+    /* Locks, without passes: of the one group of texts that is computed; and of requests of more
+     * than a group, which hold it before, so that only one of them is in the queue of the first. */
+    struct sp_scheduler *embedding, *long_embedding;
 };
 
 /* Rows of a prompt pass, unless experts need more: weights are read once for all of them. */

@@ -12,7 +12,8 @@
  * then one pass of the target verifies the tokens of all.
  *
  * While a thread holds the scheduler the others wait. A callback of a session must therefore
- * return soon and must not wait for another session. */
+ * return soon and must not wait for another session. A scheduler without passes is a lock that
+ * threads get in the order in which they ask for it. */
 #ifndef SP_RUNTIME_SPECULATE_SCHEDULER_H
 #define SP_RUNTIME_SPECULATE_SCHEDULER_H
 

@@ -9,6 +9,7 @@
 #include "runtime/session/session.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -203,26 +204,14 @@ static void *embed_one(void *context)
     return NULL;
 }
 
-/* The number of requests that have asked for their first group, or a further one. */
-static size_t n_tickets(struct sp_package *package)
-{
-    size_t n;
-
-    pthread_mutex_lock(&package->embedding.lock);
-    n = package->embedding.n_tickets;
-    pthread_mutex_unlock(&package->embedding.lock);
-    return n;
-}
-
 static int join_in(void *context, size_t done, size_t total)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
     struct long_request *r = context;
 
     if (r->n_calls++ == 0) {
-        size_t before = n_tickets(r->g->package);
         assert_int_equal(pthread_create(&r->other, NULL, embed_one, r), 0);
-        while (n_tickets(r->g->package) == before)
+        while (sp_scheduler_n_active(r->g->package->embedding) == 1) /* this one alone */
             nanosleep(&pause, NULL);
     }
     for (int i = 0; i < 2000 && done == total && !r->was_first; i++) {

@@ -2,7 +2,6 @@
  * goes on as after a prompt that has them, with any draft and next to other sessions. */
 #include "format/base/mem.h"
 #include "runtime/chat/chat_grammar.h"
-#include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
