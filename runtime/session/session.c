@@ -59,13 +59,13 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     bool drafts = options->draft_by != SP_DRAFT_BY_NOTHING;
     bool by_model = drafts && options->draft_by != SP_DRAFT_BY_NGRAM;
     struct sp_speculator_options inner = {
-        .n_positions = options->n_context,
+        .decoder = {.n_positions = options->n_context,
+                    .budget = package->caches,
+                    .cache_type = options->cache,
+                    .max_batch = options->max_batch ? options->max_batch : 1},
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
-        .cache_type = options->cache,
-        .budget = package->caches,
         .ngram = drafts && options->draft_by != SP_DRAFT_BY_MODEL,
         .scheduler = package->scheduler,
-        .max_batch = options->max_batch,
         .draft_size = by_model ? sp_package_draft_size(package) : 0,
         .shared_with = shared_with,
         .prompt_cache = options->prompt_cache,
@@ -73,11 +73,12 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     };
     enum sp_status st;
 
-    if (inner.n_positions > max) {
+    if (inner.decoder.n_positions > max) {
         return sp_fail(err, SP_E_USAGE, "context of %zu tokens: the model's maximum is %zu",
-                       inner.n_positions, max);
+                       inner.decoder.n_positions, max);
     }
-    if (inner.prompt_rows > inner.n_positions) inner.prompt_rows = inner.n_positions;
+    if (inner.prompt_rows > inner.decoder.n_positions)
+        inner.prompt_rows = inner.decoder.n_positions;
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->package = package;
     s->options = *options;

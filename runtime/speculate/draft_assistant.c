@@ -82,14 +82,7 @@ static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_dr
                                      struct sp_err *err)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;
-    struct sp_decoder_options options = {
-        .n_positions = setup->n_positions + 1,
-        .max_rows = setup->max_batch, /* one row per sequence */
-        .max_logit_rows = 1,
-        .taps = taps,
-        .n_taps = 1,
-        .keys_of = setup->decoder,
-    };
+    struct sp_decoder_options options = setup->options;
     enum sp_status st;
 
     d->model = setup->draft;
@@ -98,7 +91,13 @@ static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_dr
     d->n_hidden = setup->draft->config.n_hidden;
     d->n_vocab = setup->draft->config.n_vocab;
     d->n_target = setup->target->config.n_hidden;
-    if ((st = sp_drafter_open_decoder(base, setup, options, err))) return st;
+    options.n_positions++;
+    options.max_rows = options.max_batch; /* one row per sequence */
+    options.max_logit_rows = 1;
+    options.taps = taps;
+    options.n_taps = 1;
+    options.keys_of = setup->decoder;
+    if ((st = sp_decoder_open(&base->decoder, d->model, d->backend, &options, err))) return st;
     open_rows(d);
     return open_clusters(d, err);
 }

@@ -21,7 +21,7 @@ struct dflash {
     struct sp_drafter base;
     const struct sp_backend *backend;
     const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
-    size_t n_positions, block_size, n_vocab, max_rows;
+    size_t block_size, n_vocab;
     size_t n_context; /* positions whose keys and values are there */
     struct sp_draft_vocab vocabulary;
 };
@@ -60,27 +60,22 @@ static enum sp_status dflash_check(const struct sp_model *target, const struct s
 static enum sp_status open_block(struct dflash *d, const struct sp_drafter_setup *setup,
                                  const unsigned *taps, unsigned n_taps, struct sp_err *err)
 {
-    const struct sp_config *config = &setup->draft->config;
+    struct sp_decoder_options options = setup->options;
     enum sp_status st;
 
     d->backend = setup->backend;
     d->model = setup->draft;
     d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
     d->head = setup->draft->head.rows ? setup->draft : setup->target;
-    d->block_size = config->draft.block_size;
+    d->block_size = setup->draft->config.draft.block_size;
     d->n_vocab = d->head->head.rows;
-    d->max_rows = setup->max_rows > d->block_size ? setup->max_rows : d->block_size;
-    /* The block may reach past the session's last position. */
-    d->n_positions = setup->n_positions + d->block_size;
-    struct sp_decoder_options options = {
-        .n_positions = d->n_positions,
-        .max_rows = d->max_rows,
-        .max_logit_rows = d->block_size,
-        .taps = taps,
-        .n_taps = n_taps,
-        .shortlist_of = sp_draft_vocab_shortlist(setup->draft, d->head),
-    };
-    if ((st = sp_drafter_open_decoder(&d->base, setup, options, err))) return st;
+    if (options.max_rows < d->block_size) options.max_rows = d->block_size;
+    options.n_positions += d->block_size; /* it may reach past the session's last position */
+    options.max_logit_rows = d->block_size;
+    options.taps = taps;
+    options.n_taps = n_taps;
+    if (setup->draft->token_map == NULL) options.shortlist_of = d->head;
+    if ((st = sp_decoder_open(&d->base.decoder, d->model, d->backend, &options, err))) return st;
     sp_draft_vocab_init(&d->vocabulary, &d->base.memory, setup->draft,
                         setup->target->config.n_vocab);
     return SP_OK;

@@ -40,22 +40,21 @@ static enum sp_status open_pairs(struct feature_head *p, const struct sp_drafter
     static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
     size_t draft_len = sp_drafter_max_draft_len(setup->draft);
     size_t n_ahead = p->parallel ? draft_len : 0; /* rows of a pass that are draft tokens */
-    struct sp_decoder_options options = {
-        /* Draft tokens may reach past the session's last position. */
-        .n_positions = setup->n_positions + draft_len,
-        .max_rows = setup->max_rows + n_ahead,
-        .max_logit_rows = p->parallel ? draft_len : 1,
-        .taps = setup->draft->config.draft.normed_output ? normed_tap : raw_tap,
-        .n_taps = !p->parallel,
-        .shortlist_of = sp_draft_vocab_shortlist(setup->draft, p->head),
-    };
+    struct sp_decoder_options options = setup->options;
     enum sp_status st;
 
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
     p->draft_len = draft_len;
-    p->max_rows = setup->max_rows;
-    if ((st = sp_drafter_open_decoder(&p->base, setup, options, err))) return st;
+    p->max_rows = options.max_rows;
+    options.n_positions += draft_len; /* draft tokens may reach past the session's last position */
+    options.max_rows += n_ahead;
+    options.max_logit_rows = p->parallel ? draft_len : 1;
+    options.taps = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
+    options.n_taps = !p->parallel;
+    if (setup->draft->token_map == NULL) options.shortlist_of = p->head;
+    st = sp_decoder_open(&p->base.decoder, setup->draft, setup->backend, &options, err);
+    if (st) return st;
     p->hidden = sp_arena_rows(&p->base.memory, p->max_rows + n_ahead, p->n_hidden);
     sp_draft_vocab_init(&p->vocabulary, &p->base.memory, setup->draft,
                         setup->target->config.n_vocab);

@@ -41,24 +41,21 @@ static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_s
                               struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
+    struct sp_decoder_options options = setup->options;
     struct draft_lm *d = (struct draft_lm *)base;
     enum sp_status st;
 
     d->model = setup->draft;
-    d->max_rows = setup->max_rows;
-    d->n_positions =
-        setup->n_positions < config->max_positions ? setup->n_positions : config->max_positions;
+    d->max_rows = options.max_rows;
     d->n_vocab = config->n_vocab < setup->target->config.n_vocab ? config->n_vocab
                                                                  : setup->target->config.n_vocab;
-    struct sp_decoder_options options = {
-        .n_positions = d->n_positions,
-        .max_rows = setup->max_rows,
-        .max_logit_rows = 1,
-        .shortlist_of = setup->draft,
-    };
     d->recurrent = sp_config_is_recurrent(config);
-    if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
-    if ((st = sp_drafter_open_decoder(base, setup, options, err))) return st;
+    if (options.n_positions > config->max_positions) options.n_positions = config->max_positions;
+    d->n_positions = options.n_positions;
+    options.max_logit_rows =
+        d->recurrent ? MAX_DRAFT_LEN : 1; /* as many rows may be draft tokens */
+    options.shortlist_of = setup->draft;
+    if ((st = sp_decoder_open(&base->decoder, d->model, setup->backend, &options, err))) return st;
     if (setup->pages) {
         struct sp_prompt_pages_setup pages = *setup->pages;
         pages.identity++; /* the draft reads tokens alone: its pages are those of another model */
@@ -66,7 +63,7 @@ static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_s
         if ((st = sp_prompt_pages_open(&d->pages, &pages, err))) return st;
     }
     if (d->n_vocab < d->model->head.rows) d->logits = sp_arena_rows(&base->memory, 1, d->n_vocab);
-    d->known = sp_arena_new(&base->memory, setup->max_rows, sizeof *d->known);
+    d->known = sp_arena_new(&base->memory, d->max_rows, sizeof *d->known);
     return SP_OK;
 }
 

@@ -21,12 +21,6 @@ void sp_draft_vocab_init(struct sp_draft_vocab *map, struct sp_arena *memory,
         map->scores[i] = SP_NEVER;
 }
 
-const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,
-                                                const struct sp_model *head)
-{
-    return draft->token_map ? NULL : head;
-}
-
 static const float *spread_row(void *source, size_t at)
 {
     struct sp_draft_vocab *map = source;

@@ -63,17 +63,6 @@ enum sp_status sp_drafter_open(struct sp_drafter **out, const struct sp_drafter_
     return st;
 }
 
-enum sp_status sp_drafter_open_decoder(struct sp_drafter *drafter,
-                                       const struct sp_drafter_setup *setup,
-                                       struct sp_decoder_options options, struct sp_err *err)
-{
-    options.cache_type = setup->cache_type;
-    options.budget = setup->budget;
-    options.max_batch = setup->max_batch;
-    options.workspace_of = setup->shared_with ? setup->shared_with->decoder : NULL;
-    return sp_decoder_open(&drafter->decoder, setup->draft, setup->backend, &options, err);
-}
-
 void sp_drafter_close(struct sp_drafter *drafter)
 {
     if (drafter == NULL) return;

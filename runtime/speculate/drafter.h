@@ -22,20 +22,13 @@ struct sp_tokenizer;
 struct sp_drafter; /* each kind's own struct begins with struct sp_drafter */
 
 struct sp_drafter_setup {
-    const struct sp_model *target;
-    const struct sp_model *draft;
+    const struct sp_model *target, *draft;
     const struct sp_decoder *decoder; /* the target's; outlives the drafter */
     const struct sp_backend *backend;
     struct sp_scheduler *scheduler; /* outlives the drafter */
-    /* Drafters of the same draft model share one workspace for their passes, which the first of
-     * them opens for batches of max_batch >= 1 sequences. */
-    size_t max_batch;
-    const struct sp_drafter
-        *shared_with;   /* the drafter whose workspace to use; NULL: this one opens it */
-    size_t n_positions; /* context of the session */
-    size_t max_rows;    /* most rows one commit brings */
-    enum sp_cache_type cache_type;
-    struct sp_cache_budget *budget; /* of the caches of all sequences; borrowed; NULL: no growth */
+    /* Of the draft's decoder: the session's context, the most rows that one commit brings, and what
+     * the decoders of the draft share. The kind adds what it needs. */
+    struct sp_decoder_options options;
     const struct sp_prompt_pages_setup
         *pages; /* with the target's decoder; NULL: no prompt cache */
 };
@@ -134,12 +127,6 @@ SP_MUST_CHECK enum sp_status sp_drafter_open(struct sp_drafter **out,
                                              struct sp_err *err);
 void sp_drafter_close(struct sp_drafter *drafter); /* NULL is fine */
 
-/* Opens the draft's decoder with these options and with what the setup says. */
-SP_MUST_CHECK enum sp_status sp_drafter_open_decoder(struct sp_drafter *drafter,
-                                                     const struct sp_drafter_setup *setup,
-                                                     struct sp_decoder_options options,
-                                                     struct sp_err *err);
-
 /* Runs a pass of the draft, batched with those of other threads that draft at the same time. */
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
                      enum sp_priority priority);
@@ -193,11 +180,6 @@ void sp_draft_vocab_init(struct sp_draft_vocab *map, struct sp_arena *memory,
 /* Checks that each row of the draft's head is one of the target's n_vocab tokens. */
 SP_MUST_CHECK enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
                                                   struct sp_err *err);
-
-/* The model whose head a shortlist may stand for (struct sp_decoder_options): `head`, or NULL if
- * the rows of the draft's head are not the target's tokens. */
-const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,
-                                                const struct sp_model *head);
 
 /* The logits in the order of the target's ids, valid until the next call and as long as those of
  * the head's rows; equal logits keep their order. Probabilities are those of the head's rows. */

@@ -14,15 +14,11 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
                                    const struct sp_backend *backend,
                                    const struct sp_speculator_options *options, struct sp_err *err)
 {
-    struct sp_decoder_options decoder = {
-        .n_positions = options->n_positions,
-        .cache_type = options->cache_type,
-        .budget = options->budget,
-        .checkpoints = true,
-        .max_batch = options->max_batch < FULL_BATCH ? options->max_batch : FULL_BATCH,
-        .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
-    };
+    struct sp_decoder_options decoder = options->decoder;
 
+    decoder.checkpoints = true;
+    if (decoder.max_batch > FULL_BATCH) decoder.max_batch = FULL_BATCH;
+    if (options->shared_with) decoder.workspace_of = options->shared_with->decoder;
     if (draft) {
         s->max_draft_len = sp_drafter_max_draft_len(draft);
         decoder.taps = sp_drafter_taps(draft, &decoder.n_taps);
@@ -45,15 +41,12 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .decoder = s->decoder,
         .backend = backend,
         .scheduler = options->scheduler,
-        .max_batch = options->max_batch ? options->max_batch : 1,
-        .shared_with = options->shared_with ? options->shared_with->drafter : NULL,
-        .n_positions = options->n_positions,
-        .max_rows = s->max_rows,
-        .cache_type = options->cache_type,
-        .budget = options->budget,
+        .options = options->decoder,
         .pages = options->prompt_cache ? pages : NULL,
     };
 
+    setup.options.max_rows = s->max_rows;
+    if (options->shared_with) setup.options.workspace_of = options->shared_with->drafter->decoder;
     return sp_drafter_open(&s->drafter, sp_drafter_find(draft->config.draft.kind), &setup, err);
 }
 
@@ -71,7 +64,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->target = target;
     s->scheduler = options->scheduler;
-    s->n_positions = options->n_positions;
+    s->n_positions = options->decoder.n_positions;
     s->prompt_rows = options->prompt_rows;
     s->draft_size = options->draft_size;
     if ((st = open_decoder(s, draft, backend, options, err))) goto done;

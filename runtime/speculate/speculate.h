@@ -52,21 +52,18 @@ struct sp_speculator {
 };
 
 struct sp_speculator_options {
-    size_t n_positions; /* context */
-    size_t prompt_rows; /* rows of a prompt pass */
-    enum sp_cache_type cache_type;
-    struct sp_cache_budget *budget; /* of the caches of all sequences; must outlive the speculator;
-                                       NULL: caches have all their memory from the beginning */
+    /* Of the decoders of target and draft: the context, the type of their caches and what limits
+     * them, and the sequences of a batch. */
+    struct sp_decoder_options decoder;
+    size_t prompt_rows;             /* rows of a prompt pass */
     bool ngram;                     /* also draft by n-gram lookup in the text so far */
     struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
                                        function below but those that open, close or clear it */
     double draft_size;              /* products of a row of the draft, relative to the target */
-    struct sp_prompt_cache *prompt_cache; /* must outlive the speculator; NULL: none */
-    uint64_t identity;                    /* of the packed file, for the prompt cache */
-    /* Speculators of the same options share one workspace for their passes. The one without
-     * `shared_with` opens it for batches of max_batch sequences (0: its own only). */
-    size_t max_batch;
-    const struct sp_speculator *shared_with; /* whose workspace to use; NULL: this one opens it */
+    struct sp_prompt_cache *prompt_cache;    /* must outlive the speculator; NULL: none */
+    uint64_t identity;                       /* of the packed file, for the prompt cache */
+    const struct sp_speculator *shared_with; /* of the same options, whose workspaces to use; NULL:
+                                                this one opens them */
 };
 
 /* draft may be NULL. Models and backend must outlive the speculator. */
