@@ -163,24 +163,16 @@ void sp_attention_job_prepare(const struct sp_attention_job *job, size_t n_queri
 static void attend_seq(const struct sp_attention_job *job, const struct sp_attention_seq *seq,
                        size_t first)
 {
-    struct sp_attention a = {
-        .kv = seq->kv,
-        .n_heads = job->n_heads / seq->kv->n_all_heads * seq->kv->n_heads,
-        .scale = job->scale,
-        .cap = job->cap,
-        .sinks = job->sinks,
-        .ld_sinks = job->ld_sinks,
-        .slopes = job->slopes,
-        .slopes_rounded = job->slopes_rounded,
-        .relative = job->relative,
-        .q = job->heads.q + first * job->heads.ld_q,
-        .ldq = job->heads.ld_q,
-        .out = job->out->x + first * job->out->ld,
-        .ld_out = job->out->ld,
-        .n_rows = seq->n,
-        .ranges = job->ranges + first,
-    };
+    struct sp_attention a = job->attention;
 
+    a.kv = seq->kv;
+    a.n_heads = job->n_heads / seq->kv->n_all_heads * seq->kv->n_heads;
+    a.q = job->heads.q + first * job->heads.ld_q;
+    a.ldq = job->heads.ld_q;
+    a.out = job->out->x + first * job->out->ld;
+    a.ld_out = job->out->ld;
+    a.n_rows = seq->n;
+    a.ranges = job->ranges + first;
     if (a.sinks) a.sinks += first * a.ld_sinks;
     if (a.relative.mix) a.relative.mix += first * a.relative.ld;
     sp_attend(&a, job->heads.vector, job->backend->pool, job->scratch);

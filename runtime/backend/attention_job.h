@@ -59,11 +59,8 @@ struct sp_attention_job {
     const struct sp_attention_seq *seqs;
     size_t n_seqs;
     const struct sp_key_range *ranges; /* [heads.n]; NULL: the job only stores */
-    float scale, cap;                  /* as in struct sp_attention */
-    const float *sinks, *slopes;
-    size_t ld_sinks;
-    bool slopes_rounded;
-    struct sp_relative_bias relative;
+    /* Scale, cap, sinks, slopes and bias by distance; the other members are not used. */
+    struct sp_attention attention;
     /* Receives the attended rows; if it is coded, their codes, and perhaps no floats. */
     const struct sp_acts *out;
     struct sp_attention_scratch *scratch;

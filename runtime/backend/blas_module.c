@@ -1,5 +1,5 @@
 /* The module that calls OpenBLAS. */
-#include "runtime/backend/blas_module.h"
+#include "runtime/backend/reference.h"
 
 #include <cblas.h>
 

@@ -3,7 +3,6 @@
 #include "format/base/mem.h"
 #include "format/base/module.h"
 #include "quantize/codec.h"
-#include "runtime/backend/blas_module.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The transport over MPI. Rank 0 sends to all ranks at once and polls for the answers. A rank that
  * has nothing to do polls for messages, first without a pause and then once in a while, so that an
  * idle server costs little. MPI ends all processes when one of them dies. */
-#include "runtime/ranks/mpi_module.h"
+#include "runtime/ranks/transport.h"
 
 #include "format/base/clock.h"
 

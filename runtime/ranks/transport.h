@@ -42,4 +42,12 @@ struct sp_transport {
     char lost[256];                 /* one sentence; empty: all ranks are there */
 };
 
+/* The one function of the module that speaks MPI (mpi_module.c), which the program loads only if
+ * mpirun started it, so that it needs no MPI library otherwise. Joins the other processes of the
+ * job. ops->close leaves it, on every rank; on rank 0 it first ends the other ranks. NULL: why is
+ * in text. Once per process. */
+typedef struct sp_transport *sp_mpi_join_fn(char *text, size_t size);
+#define SP_MPI_JOIN "sp_mpi_join"
+SP_API sp_mpi_join_fn sp_mpi_join;
+
 #endif

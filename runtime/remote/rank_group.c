@@ -5,7 +5,6 @@
 #include "format/base/module.h"
 #include "format/system/cpus.h"
 #include "runtime/ranks/forked_ranks.h"
-#include "runtime/ranks/mpi_module.h"
 #include "runtime/remote/remote_message.h"
 
 #include <limits.h>

@@ -54,10 +54,10 @@ static struct sp_remote_attention_head head_of(const struct sp_attention_job *jo
         .n_heads = job->n_heads,
         .n_kv_heads = kv->n_all_heads,
         .head_dim = kv->head_dim,
-        .has_sinks = attends && job->sinks,
+        .has_sinks = attends && job->attention.sinks,
         .n_rows = a->n,
-        .scale = job->scale,
-        .cap = job->cap,
+        .scale = job->attention.scale,
+        .cap = job->attention.cap,
         .is_coded = attends && job->out->coded && own_cols % SP_BLOCK == 0,
     };
 
@@ -127,7 +127,8 @@ static void fill_message(void *message, const struct exchange *x)
         to.seqs[i] = (struct sp_remote_seq){seq->kv->number, seq->pos, seq->n};
     }
     if (h->attends) memcpy(to.ranges, job->ranges, a->n * sizeof *job->ranges);
-    if (h->has_sinks) put_floats(to.sinks, job->sinks + h->n_heads - to.n_heads, to.n_heads);
+    if (h->has_sinks)
+        put_floats(to.sinks, job->attention.sinks + h->n_heads - to.n_heads, to.n_heads);
     if (x->products) {
         put_products(&to, x);
         return;

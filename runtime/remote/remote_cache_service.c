@@ -295,9 +295,9 @@ static void begin_job(const struct sp_cache_service *s, struct attention *a)
         .seqs = s->seqs,
         .n_seqs = h->n_seqs,
         .ranges = a->from.ranges,
-        .scale = h->scale,
-        .cap = h->cap,
-        .sinks = h->has_sinks ? a->from.sinks + a->first * a->group : NULL,
+        .attention = {.scale = h->scale,
+                      .cap = h->cap,
+                      .sinks = h->has_sinks ? a->from.sinks + a->first * a->group : NULL},
         .scratch = s->scratch,
     };
 }
