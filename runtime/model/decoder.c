@@ -19,12 +19,11 @@
 static void open_frequencies(struct sp_decoder *d)
 {
     const struct sp_config *config = &d->model->config;
-    size_t planned = d->options.n_planned ? d->options.n_planned : d->options.n_positions;
 
     for (unsigned i = 0; i < config->n_ropes; i++) {
         size_t half = config->ropes[i].n_rot / 2;
         if ((d->frequencies[i] = sp_arena_rows(&d->memory, 1, half)) == NULL) return;
-        sp_rope_frequencies(d->frequencies[i], &config->ropes[i], planned);
+        sp_rope_frequencies(d->frequencies[i], &config->ropes[i], d->options.n_positions);
         for (size_t k = 0; d->model->rope_alpha && k < half; k++)
             d->frequencies[i][k] *= (float)sp_exp((double)d->model->rope_alpha[k]);
     }

@@ -57,13 +57,12 @@ struct sp_batch_seq {
 };
 
 struct sp_decoder_options {
-    size_t n_positions;             /* capacity of the full caches */
+    size_t n_positions;             /* capacity of the full caches; selects longrope's factors */
     struct sp_cache_budget *budget; /* the caches take memory from it as they grow; borrowed; NULL:
                                        they have memory for n_positions from the beginning */
     size_t max_rows;                /* most rows of one pass */
     size_t max_logit_rows;          /* most rows of one sp_decoder_logits */
     enum sp_cache_type cache_type;
-    size_t n_planned;     /* length that selects the longrope factors; 0: n_positions */
     const unsigned *taps; /* [n_taps] layers with features, or SP_TAP_*; borrowed until close */
     unsigned n_taps;
     bool checkpoints;                 /* allocate memory for sp_decoder_checkpoint */
@@ -75,8 +74,9 @@ struct sp_decoder_options {
     size_t max_batch;
     const struct sp_decoder *workspace_of; /* NULL: the decoder creates its own */
     /* Drafts: the model whose head is used, if a shortlist of its rows may be multiplied instead of
-     * all (runtime/model/vocab_shortlist.c). Such a decoder learns all tokens of the text by
-     * sp_decoder_add_tokens; the logits of tokens that were left out are SP_NEVER. */
+     * all (runtime/model/vocab_shortlist.c), which are numbered as tokens are. Such a decoder
+     * learns all tokens of the text by sp_decoder_add_tokens; the logits of tokens that were left
+     * out are SP_NEVER. */
     const struct sp_model *shortlist_of;
 };
 

@@ -188,23 +188,14 @@ static void prepare_expert_row(void *context, size_t t)
 static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t n)
 {
     struct sp_experts_scratch *e = ws->experts;
-    bool plain = l->shared_gate.rows == 0;
-    struct sp_product in[] = {
-        {.w = plain ? &l->shared_up : &l->shared_gate,
-         .y = ws->ffn.x,
-         .ldy = ws->ffn.ld,
-         .gated = true,
-         .activation = ws->model->config.activation,
-         .factors = ws->ones,
-         .limit = l->limits[1].up,
-         .gate_limit = l->limits[1].gate,
-         .into = &ws->ffn},
-        {.w = &l->shared_up, .y = ws->up, .ldy = ws->ld_ffn},
-        {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate},
-    };
+    struct sp_product in[3] = {
+        [2] = {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate}};
+    size_t n_in =
+        sp_mlp_products(in, ws, &l->shared_gate, &l->shared_up, &l->limits[1], &ws->ffn, ws->up);
 
     sp_backend_prepare(ws->backend, &ws->ffn, &l->shared_down);
-    sp_backend_multiply(ws->backend, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &ws->hidden, n);
+    if (n_in == 2 && l->shared_weight.rows) n_in = 3;
+    sp_backend_multiply(ws->backend, in, n_in, &ws->hidden, n);
     sp_backend_product(ws->backend, e->shared, ws->ld_x, &l->shared_down, NULL, &ws->ffn, n);
 }
 
@@ -338,26 +329,16 @@ static void run_groups(const struct route_job *job, size_t n_slots, size_t n_gro
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
     struct sp_experts_scratch *e = ws->experts;
-    bool plain = l->gate.rows == 0;
-    struct sp_product gate_up[] = {
-        {.w = plain ? &l->up : &l->gate,
-         .bias = plain ? l->up_bias : l->gate_bias,
-         .y = e->ffn.x,
-         .ldy = e->ffn.ld,
-         .gated = true,
-         .activation = ws->model->config.activation,
-         .factors = ws->ones,
-         .limit = l->limits[0].up,
-         .gate_limit = l->limits[0].gate,
-         .into = &e->ffn},
-        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = ws->ld_ffn},
-    };
+    struct sp_product in[2];
+    size_t n_in = sp_mlp_products(in, ws, &l->gate, &l->up, &l->limits[0], &e->ffn, e->up);
     struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = ws->ld_x};
     const struct sp_acts *input = is_single(job) ? job->input : &e->input;
 
+    in[0].bias = n_in == 1 ? l->up_bias : l->gate_bias;
+    in[1].bias = l->up_bias;
     sp_backend_prepare(ws->backend, &e->ffn, &l->down);
-    sp_backend_multiply_groups(ws->backend, gate_up, plain ? 1 : 2, input,
-                               is_single(job) ? 1 : n_slots, e->groups, n_groups);
+    sp_backend_multiply_groups(ws->backend, in, n_in, input, is_single(job) ? 1 : n_slots,
+                               e->groups, n_groups);
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
     sp_backend_observe(ws->backend, &out, 1, &e->ffn, n_slots, e->groups, n_groups);

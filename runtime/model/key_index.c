@@ -29,8 +29,8 @@
  * walks like any other: a row therefore reads all index keys, but only top_k latents. */
 #include "runtime/model/key_index.h"
 
-#include "runtime/model/decoder_internal.h"
 #include "runtime/model/rope.h"
+#include "runtime/model/sublayers.h"
 #include "runtime/vector/fmath.h"
 #include "quantize/types/float_cast.h"
 
@@ -101,15 +101,12 @@ struct index_job {
 
 static void rotate(const struct index_job *job, size_t t, float *x)
 {
-    int rope = job->layer->config->rope;
-    const struct sp_rotation *rotation = &job->ws->rotations[rope < 0 ? 0 : rope];
     const struct sp_config *config = &job->ws->model->config;
-    const struct sp_index_config *c = &config->index;
-    size_t half = rope < 0 ? 0 : config->ropes[rope].n_rot / 2;
+    int rope = job->layer->config->rope;
 
-    if (rope < 0) return;
-    if (c->rotates_last) x += c->head_dim - 2 * half;
-    job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
+    if (config->index.rotates_last && rope >= 0)
+        x += config->index.head_dim - config->ropes[rope].n_rot;
+    sp_rotate_row(job->ws, rope, t, x);
 }
 
 /* Norms and rotates the key of row t and its queries, and scales its weights. */

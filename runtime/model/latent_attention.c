@@ -72,14 +72,13 @@ struct latent_job {
     size_t n, n_heads;
 };
 
-static void rotate(const struct latent_job *job, size_t t, float *x)
+void sp_rotate_row(const struct sp_workspace *ws, int rope, size_t t, float *x)
 {
-    int rope = job->layer->config->rope;
-    const struct sp_rotation *rotation = &job->ws->rotations[rope < 0 ? 0 : rope];
-    size_t half = job->c->rope_dim / 2;
+    size_t half = rope < 0 ? 0 : ws->model->config.ropes[rope].n_rot / 2;
 
     if (rope < 0) return;
-    job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
+    ws->backend->vector->rope(x, ws->rotations[rope].cos + t * half,
+                              ws->rotations[rope].sin + t * half, 2 * half);
 }
 
 /* Norms the latents of row t and rotates its key. */
@@ -95,7 +94,7 @@ static void norm_and_rotate(void *context, size_t t)
         vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
         if (job->c->key_norm)
             vector->rms_norm(key, key, job->layer->latent.key_norm, job->c->rope_dim, eps);
-        rotate(job, t, key);
+        sp_rotate_row(ws, job->layer->config->rope, t, key);
     }
     if (job->c->q_rank == 0) return;
     low = ws->latent_attention->q_latent.x + t * ws->latent_attention->q_latent.ld;
@@ -181,7 +180,7 @@ static void append_rope(void *context, size_t t)
     for (size_t h = 0; h < job->n_heads; h++) {
         float *to = s->queries + (h * job->n + t) * s->ld_queries + job->c->kv_rank;
         memcpy(to, query_at(job, h, t) + job->c->nope_dim, job->c->rope_dim * sizeof *to);
-        rotate(job, t, to);
+        sp_rotate_row(job->ws, job->layer->config->rope, t, to);
         if (ssmax->scale) factor = ssmax->scale[h] * ln + ssmax->bias[h];
         if (factor == 1) continue;
         job->ws->backend->vector->scale(to - job->c->kv_rank, factor,

@@ -126,45 +126,49 @@ static sp_row_fn *before_ffn(const struct layer_job *job)
     return job->layer->config->norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
 }
 
+size_t sp_mlp_products(struct sp_product in[2], const struct sp_workspace *ws,
+                       const struct sp_matrix *gate, const struct sp_matrix *up,
+                       const struct sp_factor_limits *limits, const struct sp_acts *into,
+                       float *factors)
+{
+    bool plain = gate->rows == 0;
+
+    in[0] = (struct sp_product){.w = plain ? up : gate,
+                                .y = into->x,
+                                .ldy = into->ld,
+                                .gated = true,
+                                .activation = ws->model->config.activation,
+                                .factors = ws->ones,
+                                .into = into};
+    in[1] = (struct sp_product){.w = up, .y = factors, .ldy = ws->ld_ffn};
+    if (plain) return 1;
+    in[0].limit = limits->up;
+    in[0].gate_limit = limits->gate;
+    return 2;
+}
+
 static void run_ffn(struct layer_job *job)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
-    struct sp_product plain_up = {.w = &l->up,
-                                  .bias = l->up_bias,
-                                  .y = ws->ffn.x,
-                                  .ldy = ws->ffn.ld,
-                                  .gated = true,
-                                  .activation = ws->model->config.activation,
-                                  .factors = ws->ones,
-                                  .xielu = &l->xielu,
-                                  .into = &ws->ffn};
-    struct sp_product gate_up[] = {
-        {.w = &l->gate,
-         .bias = l->gate_bias,
-         .scales = l->gate_scales,
-         .y = ws->ffn.x,
-         .ldy = ws->ffn.ld,
-         .gated = true,
-         .activation = ws->model->config.activation,
-         .limit = l->limits[1].up,
-         .gate_limit = l->limits[1].gate,
-         .into = &ws->ffn},
-        {.w = &l->up, .bias = l->up_bias, .scales = l->up_scales, .y = ws->up, .ldy = ws->ld_ffn},
-    };
+    struct sp_product in[2];
+    size_t n_in = sp_mlp_products(in, ws, &l->gate, &l->up, &l->limits[1], &ws->ffn, ws->up);
 
     if (l->config->n_experts) {
         sp_experts_run(ws, l, job->n);
         return;
     }
+    in[0].bias = n_in == 1 ? l->up_bias : l->gate_bias;
+    in[0].scales = l->gate_scales;
+    in[0].xielu = n_in == 1 ? &l->xielu : NULL;
+    in[1].bias = l->up_bias;
+    in[1].scales = l->up_scales;
     sp_backend_prepare(ws->backend, &ws->ffn, &l->down);
     if (ws->model->config.inner_norms) ws->ffn.coded = false;
     if (l->altup.cutoff != 0)
         sp_sparse_gate_run(ws, l, job->n);
-    else if (ws->ones)
-        sp_backend_multiply(ws->backend, &plain_up, 1, &ws->hidden, job->n);
     else
-        sp_backend_multiply(ws->backend, gate_up, 2, &ws->hidden, job->n);
+        sp_backend_multiply(ws->backend, in, n_in, &ws->hidden, job->n);
     sp_inner_norm_run(ws, &ws->ffn, l->down_norm, l->down.cols, job->n);
     sp_backend_product(ws->backend, ws->y, ws->ld_x, &l->down, l->down_bias, &ws->ffn, job->n);
 }
@@ -219,10 +223,7 @@ static void run_mixers(struct layer_job *job, unsigned layer)
     if (mixers & SP_MIXER_ATTENTION) run_attention(job->ws, layer, job->n);
     if (mixers & SP_MIXER_DELTA_NET) sp_delta_net_run(job->ws, layer, job->n);
     if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->ws, layer, job->n);
-    if (mixers & SP_MIXER_MAMBA) {
-        bool first = job->ws->model->config.mamba.step_rank != 0;
-        (first ? sp_mamba1_run : sp_mamba_run)(job->ws, layer, job->n);
-    }
+    if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->ws, layer, job->n);
 }
 
 /* pairs = norm of [x, kept rows]. */

@@ -20,6 +20,12 @@ void sp_norm_row(const struct sp_workspace *ws, float *out, const float *x, cons
                  const float *bias);
 /* x = (x + bias) scale, unless the map is empty. */
 void sp_affine_row(const struct sp_workspace *ws, const struct sp_affine *a, float *x);
+/* Sets the products that make the gated rows `into` of an MLP: gate and up, whose rows [ld_ffn] are
+ * the factors, or up alone. Returns their number. Biases are not set. */
+size_t sp_mlp_products(struct sp_product in[2], const struct sp_workspace *ws,
+                       const struct sp_matrix *gate, const struct sp_matrix *up,
+                       const struct sp_factor_limits *limits, const struct sp_acts *into,
+                       float *factors);
 
 /* ---- mixers: ws->y = their output for the rows of ws->hidden ---- */
 
@@ -33,6 +39,9 @@ void sp_self_attention_row(struct sp_workspace *ws, unsigned layer, size_t t,
 /* Sets ranges[seq->n] to the keys that each row of the sequence attends to in a layer. */
 void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
                                    const struct sp_batch_seq *seq);
+
+/* Rotates the first dims at x by the angles of row t; rope: of a layer, -1: it has none. */
+void sp_rotate_row(const struct sp_workspace *ws, int rope, size_t t, float *x);
 
 /* Parts of rows that matrices of their own multiply: of part i of row t the copy is row i n + t of
  * `parts`, so that a matrix finds its rows together. */
@@ -64,13 +73,11 @@ SP_MUST_CHECK enum sp_status
 sp_compressed_attention_open_caches(struct sp_decoder *d, unsigned layer, struct sp_err *err);
 void sp_compressed_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
 
-/* Gated delta-rule layers, Mamba-2 and Mamba-1 (recurrent.h). */
+/* Gated delta-rule layers; Mamba-2 and Mamba-1 (recurrent.h). */
 void sp_delta_net_open(struct sp_workspace *ws);
 void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n);
 void sp_mamba_open(struct sp_workspace *ws);
 void sp_mamba_run(struct sp_workspace *ws, unsigned layer, size_t n);
-void sp_mamba1_open(struct sp_workspace *ws);
-void sp_mamba1_run(struct sp_workspace *ws, unsigned layer, size_t n);
 
 /* Gated short convolutions (LFM2). */
 void sp_short_conv_open(struct sp_workspace *ws);

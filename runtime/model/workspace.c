@@ -139,7 +139,7 @@ static enum sp_status open_all(struct sp_workspace *ws, const struct sp_decoder_
     sp_latent_attention_open(ws);
     sp_gated_norm_open(ws);
     sp_delta_net_open(ws);
-    (ws->model->config.mamba.step_rank ? sp_mamba1_open : sp_mamba_open)(ws);
+    sp_mamba_open(ws);
     sp_short_conv_open(ws);
     sp_cca_open(ws);
     sp_per_layer_open(ws);
