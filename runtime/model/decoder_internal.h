@@ -31,6 +31,8 @@ struct sp_decoder {
     struct sp_kv **keys;            /* [n_layers] the cache that the layer reads */
     float *frequencies[2];          /* [n_rot / 2] of each rotation */
     struct sp_recurrent *recurrent; /* [n_layers]; NULL: no recurrent layers */
+    struct sp_state_span *spans;    /* [n_spans] of all of these states, as committed */
+    size_t n_spans, n_state;        /* n_state: their floats */
     struct sp_state_checkpoint checkpoints[SP_STATE_CHECKPOINTS];
     float *features;     /* [max_rows][n_taps * H] */
     size_t n_run;        /* rows of the last run */

@@ -92,38 +92,19 @@ static void add_row(void *context, size_t t)
     if (job->norm_out && residual) sp_norm_row(ws, x, x, job->norm_out, job->norm_out_bias);
 }
 
-/* x += (norm of) y, scaled; then hidden = (norm of) x. */
-static void add_norm_row(void *context, size_t t)
-{
-    add_row(context, t);
-    norm_row(context, t);
-}
-
-/* hidden = (norm of) x; then x += y, scaled. */
-static void norm_add_row(void *context, size_t t)
-{
-    norm_row(context, t);
-    add_row(context, t);
-}
-
-/* x = (x + (norm of) y + LAuReL) / sqrt 2; then hidden = (norm of) x. */
-static void laurel_norm_row(void *context, size_t t)
+/* Between a layer's mixer, if it has one, and its MLP: x += (norm of) y, scaled, and hidden = (norm
+ * of) x. In a parallel block the MLP reads the same input as the mixer; twins both read x as it was
+ * before. With LAuReL, x = (x + (norm of) y + LAuReL) / sqrt 2. */
+static void before_ffn_row(void *context, size_t t)
 {
     const struct layer_job *job = context;
+    bool adds = job->layer->config->mixers != 0 && !job->ws->hyper;
+    enum sp_norms norms = adds ? job->layer->config->norms : SP_NORM_PRE;
 
-    add_row(context, t);
-    sp_laurel_add(job->ws, t);
-    norm_row(context, t);
-}
-
-/* The row function between a layer's mixer, if it has one, and its MLP. */
-static sp_row_fn *before_ffn(const struct layer_job *job)
-{
-    if (job->layer->config->mixers == 0 || job->ws->hyper) return norm_row;
-    if (job->layer->config->norms == SP_NORM_TWIN) return norm_add_row;
-    if (job->ws->altup) return laurel_norm_row;
-    /* In a parallel block the MLP reads the same input as the mixer. */
-    return job->layer->config->norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
+    if (norms == SP_NORM_TWIN) norm_row(context, t);
+    if (adds) add_row(context, t);
+    if (adds && job->ws->altup) sp_laurel_add(job->ws, t);
+    if (norms != SP_NORM_TWIN && norms != SP_NORM_PARALLEL) norm_row(context, t);
 }
 
 size_t sp_mlp_products(struct sp_product in[2], const struct sp_workspace *ws,
@@ -328,7 +309,7 @@ static void run_mlp_sublayer(struct layer_job *job, unsigned layer)
         sp_backend_rows(ws->backend, job->n, add_row, job);
         sp_block_attention_read_mlp(ws, l, job->n);
     } else {
-        sp_backend_rows(ws->backend, job->n, before_ffn(job), job);
+        sp_backend_rows(ws->backend, job->n, before_ffn_row, job);
     }
     sp_gated_norm_run(ws, &ws->hidden, &l->ffn_gate, job->n);
     sp_block_conv_before(ws, &l->ffn_conv, job->n);

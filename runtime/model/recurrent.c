@@ -37,9 +37,10 @@ void sp_conv_history_run(const struct sp_workspace *ws, unsigned layer, unsigned
 
 /* ---- the states of a decoder ---- */
 
-static void add_span(struct sp_recurrent *r, float *floats, size_t n)
+static void add_span(struct sp_decoder *d, float *floats, size_t n)
 {
-    r->spans[r->n_spans++] = (struct sp_state_span){floats, n};
+    d->spans[d->n_spans++] = (struct sp_state_span){floats, n};
+    d->n_state += n;
 }
 
 static void open_history(struct sp_decoder *d, struct sp_recurrent *r, size_t which,
@@ -50,7 +51,7 @@ static void open_history(struct sp_decoder *d, struct sp_recurrent *r, size_t wh
     *h = (struct sp_conv_history){
         .n_before = n_before, .max_logged = d->options.max_logit_rows, .width = width};
     h->rows = sp_arena_rows(&d->memory, n_before + h->max_logged, width);
-    add_span(r, h->rows, n_before * width);
+    add_span(d, h->rows, n_before * width);
 }
 
 /* Opens head states of the sizes of the workspace's buffers, and the history of the convolution
@@ -64,7 +65,7 @@ static void open_heads(struct sp_decoder *d, unsigned layer, const struct sp_rec
     sizes.max_logged = d->options.max_logit_rows;
     sp_head_state_init(&r->heads, &d->memory, &sizes);
     r->heads.rates = d->model->layers[layer].mamba.rates;
-    add_span(r, r->heads.state, s->n_values * sizes.key_dim);
+    add_span(d, r->heads.state, s->n_values * sizes.key_dim);
     open_history(d, r, 0, kernel - 1, s->n_convolved);
 }
 
@@ -94,11 +95,11 @@ void sp_recurrent_open(struct sp_decoder *d)
 
     if (!sp_decoder_is_recurrent(d)) return;
     d->recurrent = sp_arena_new(&d->memory, n, sizeof *d->recurrent);
-    for (unsigned i = 0; d->recurrent && i < n; i++)
+    d->spans = sp_arena_new(&d->memory, n * (1 + SP_LAYER_CONVS), sizeof *d->spans);
+    for (unsigned i = 0; d->recurrent && d->spans && i < n; i++)
         open_layer(d, i);
     for (size_t i = 0; d->options.checkpoints && i < SP_STATE_CHECKPOINTS; i++)
-        d->checkpoints[i].floats =
-            sp_arena_new(&d->memory, sp_decoder_state_size(d) / sizeof(float), sizeof(float));
+        d->checkpoints[i].floats = sp_arena_new(&d->memory, d->n_state, sizeof(float));
 }
 
 bool sp_decoder_is_recurrent(const struct sp_decoder *d)
@@ -109,22 +110,24 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *d)
 /* Copies the states of all layers to a checkpoint, or back. */
 static void copy_states(const struct sp_decoder *d, float *kept, bool back)
 {
-    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
-        const struct sp_recurrent *r = &d->recurrent[i];
-        for (size_t k = 0; k < r->n_spans; kept += r->spans[k++].n)
-            memcpy(back ? r->spans[k].floats : kept, back ? kept : r->spans[k].floats,
-                   r->spans[k].n * sizeof *kept);
+    for (size_t i = 0; i < d->n_spans; kept += d->spans[i++].n) {
+        const struct sp_state_span *s = &d->spans[i];
+        memcpy(back ? s->floats : kept, back ? kept : s->floats, s->n * sizeof *kept);
     }
+}
+
+/* Drops logged rows that were committed but not yet applied. */
+static void drop_pending(struct sp_decoder *d)
+{
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++)
+        d->recurrent[i].heads.n_pending = 0;
 }
 
 void sp_recurrent_reset(struct sp_decoder *d)
 {
-    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
-        struct sp_recurrent *r = &d->recurrent[i];
-        r->heads.n_pending = 0;
-        for (size_t k = 0; k < r->n_spans; k++)
-            memset(r->spans[k].floats, 0, r->spans[k].n * sizeof(float));
-    }
+    drop_pending(d);
+    for (size_t i = 0; i < d->n_spans; i++)
+        memset(d->spans[i].floats, 0, d->spans[i].n * sizeof(float));
 }
 
 void sp_decoder_commit(struct sp_decoder *d, size_t n)
@@ -146,12 +149,7 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
 
 size_t sp_decoder_state_size(const struct sp_decoder *d)
 {
-    size_t sum = 0;
-
-    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++)
-        for (size_t k = 0; k < d->recurrent[i].n_spans; k++)
-            sum += d->recurrent[i].spans[k].n * sizeof(float);
-    return sum;
+    return d->n_state * sizeof(float);
 }
 
 enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_file *file,
@@ -162,9 +160,9 @@ enum sp_status sp_decoder_transfer_state(struct sp_decoder *d, struct sp_cache_f
     for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
         if (r->heads.state) sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
-        for (size_t k = 0; k < r->n_spans && !st; k++)
-            st = sp_cache_file_bytes(file, r->spans[k].floats, r->spans[k].n * sizeof(float), err);
     }
+    for (size_t i = 0; i < d->n_spans && !st; i++)
+        st = sp_cache_file_bytes(file, d->spans[i].floats, d->spans[i].n * sizeof(float), err);
     return st;
 }
 
@@ -220,8 +218,7 @@ void sp_decoder_rewind(struct sp_decoder *d, size_t len, size_t to)
         if (checkpoint->len > to) checkpoint->len = 0;
         if (to == 0 || to >= len || checkpoint->len != to) continue;
         copy_states(d, checkpoint->floats, true);
-        for (unsigned k = 0; d->recurrent && k < d->model->config.n_layers; k++)
-            d->recurrent[k].heads.n_pending = 0; /* drops the rows that were not committed */
+        drop_pending(d);
     }
 }
 

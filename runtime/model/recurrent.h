@@ -53,8 +53,6 @@ struct sp_recurrent {
     /* Inputs of the convolution, or of k, v and the outputs of mixer and MLP, in that order, which
      * the layer convolves (sp_config.n_residual_taps); or of n-grams (ngrams.c). */
     struct sp_conv_history histories[SP_LAYER_CONVS];
-    struct sp_state_span spans[1 + SP_LAYER_CONVS]; /* [n_spans] all of that, as committed */
-    size_t n_spans;
 };
 
 /* Allocates the states of all layers in the decoder's memory, and checkpoints if its options ask

@@ -57,16 +57,20 @@ uint64_t kv_digest(const struct sp_kv *kv, size_t first, size_t last)
     return chain.before;
 }
 
-/* The state after its committed rows, and the rows before convolutions. */
-static uint64_t recurrent_digest(struct sp_decoder *d, unsigned layer)
+/* The states after their committed rows, and the rows before convolutions, of all layers. */
+static uint64_t state_digest(struct sp_decoder *d)
 {
-    struct sp_recurrent *r = &d->recurrent[layer];
-    uint64_t digests[sizeof r->spans / sizeof *r->spans] = {0};
+    uint64_t digests[2] = {0, 0};
 
-    if (r->heads.state) sp_head_state_flush(&r->heads, d->backend->vector, d->backend->pool);
-    for (size_t k = 0; k < r->n_spans; k++)
-        digests[k] = sp_hash64(r->spans[k].floats, r->spans[k].n * sizeof *r->spans[k].floats);
-    return sp_hash64(digests, sizeof digests);
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
+        struct sp_head_state *heads = &d->recurrent[i].heads;
+        if (heads->state) sp_head_state_flush(heads, d->backend->vector, d->backend->pool);
+    }
+    for (size_t i = 0; i < d->n_spans; i++) {
+        digests[1] = sp_hash64(d->spans[i].floats, d->spans[i].n * sizeof(float));
+        digests[0] = sp_hash64(digests, sizeof digests);
+    }
+    return digests[0];
 }
 
 static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
@@ -84,13 +88,12 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
         first = l->rate && kv->stride == 1 && len > l->rate ? (len / l->rate - 1) * l->rate : 0;
         digests[1] ^= kv_digest(kv, first, len / kv->stride) * k;
     }
-    if (d->recurrent) digests[1] = recurrent_digest(d, layer);
     return sp_hash64(digests, sizeof digests);
 }
 
 uint64_t decoder_digest(struct sp_decoder *d, size_t len)
 {
-    uint64_t digests[2] = {0, 0};
+    uint64_t digests[2] = {state_digest(d), 0};
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         if (d->model->config.layers[i].kv_source != (int)i) continue;
