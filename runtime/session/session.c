@@ -59,32 +59,32 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     bool drafts = options->draft_by != SP_DRAFT_BY_NOTHING;
     bool by_model = drafts && options->draft_by != SP_DRAFT_BY_NGRAM;
     struct sp_speculator_options inner = {
-        .decoder = {.n_positions = options->n_context,
-                    .budget = package->caches,
-                    .cache_type = options->cache,
-                    .max_batch = options->max_batch ? options->max_batch : 1},
+        .setup = {.target = package->target,
+                  .draft = by_model ? package->draft : NULL,
+                  .backend = &package->backend,
+                  .scheduler = package->scheduler,
+                  .prompt_cache = options->prompt_cache,
+                  .identity = sp_pack_identity(package->pack),
+                  .options = {.n_positions = options->n_context,
+                              .budget = package->caches,
+                              .cache_type = options->cache,
+                              .max_batch = options->max_batch ? options->max_batch : 1}},
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .ngram = drafts && options->draft_by != SP_DRAFT_BY_MODEL,
-        .scheduler = package->scheduler,
         .draft_size = by_model ? sp_package_draft_size(package) : 0,
         .shared_with = shared_with,
-        .prompt_cache = options->prompt_cache,
-        .identity = sp_pack_identity(package->pack),
     };
     enum sp_status st;
 
-    if (inner.decoder.n_positions > max) {
+    if (options->n_context > max) {
         return sp_fail(err, SP_E_USAGE, "context of %zu tokens: the model's maximum is %zu",
-                       inner.decoder.n_positions, max);
+                       options->n_context, max);
     }
-    if (inner.prompt_rows > inner.decoder.n_positions)
-        inner.prompt_rows = inner.decoder.n_positions;
+    if (inner.prompt_rows > options->n_context) inner.prompt_rows = options->n_context;
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->package = package;
     s->options = *options;
-    if ((st = sp_speculator_open(&s->speculator, package->target, by_model ? package->draft : NULL,
-                                 &package->backend, &inner, err)))
-        goto done;
+    if ((st = sp_speculator_open(&s->speculator, &inner, err))) goto done;
     sp_draft_mix_init(&s->mix, &package->drafting,
                       options->draft_by == SP_DRAFT_BY_DEFAULT && package->draft);
     if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err)))

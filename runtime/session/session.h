@@ -9,7 +9,6 @@
 #include "runtime/grammar/constraint.h"
 #include "runtime/remote/ranks.h"
 #include "runtime/spectool.h"
-#include "runtime/speculate/draft_mix.h"
 #include "runtime/speculate/speculate.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/vector/vector.h"

@@ -20,7 +20,7 @@ static const unsigned taps[] = {SP_TAP_FINAL};
 
 struct draft_assistant {
     struct sp_drafter base;
-    const struct sp_model *model, *target;
+    const struct sp_model *model;
     const struct sp_backend *backend;
     size_t n_hidden, n_target, n_vocab; /* n_target: width of the target's hidden states */
     size_t n_have;                      /* committed rows */
@@ -78,7 +78,7 @@ static void open_rows(struct draft_assistant *d)
     d->normed = sp_arena_acts(memory, 1, d->n_hidden);
 }
 
-static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                                      struct sp_err *err)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;
@@ -86,7 +86,7 @@ static enum sp_status assistant_open(struct sp_drafter *base, const struct sp_dr
     enum sp_status st;
 
     d->model = setup->draft;
-    d->target = setup->target;
+    base->embedder = setup->target;
     d->backend = setup->backend;
     d->n_hidden = setup->draft->config.n_hidden;
     d->n_vocab = setup->draft->config.n_vocab;
@@ -148,9 +148,6 @@ static void score_cluster(void *context, size_t i, unsigned worker)
 static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
 {
     struct sp_batch_seq seq = {
-        .decoder = d->base.decoder,
-        .embedder = d->target,
-        .head = d->model,
         .ids = id,
         .hidden = hidden,
         .n = 1,
@@ -158,7 +155,7 @@ static void run_row(struct draft_assistant *d, const uint32_t *id, const float *
         .n_logits = d->model->config.draft.n_clusters_used == 0,
     };
 
-    sp_drafter_pass(&d->base, &seq, SP_PRIORITY_DRAFT);
+    sp_drafter_pass(&d->base, seq, SP_PRIORITY_DRAFT);
 }
 
 /* Computes the logits and the next hidden state from n of the decoder's row. */

@@ -20,7 +20,7 @@ static const unsigned own_taps[] = {SP_TAP_FINAL};
 struct dflash {
     struct sp_drafter base;
     const struct sp_backend *backend;
-    const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
+    const struct sp_model *model;
     size_t block_size, n_vocab;
     size_t n_context; /* positions whose keys and values are there */
     struct sp_draft_vocab vocabulary;
@@ -57,7 +57,7 @@ static enum sp_status dflash_check(const struct sp_model *target, const struct s
     return sp_draft_vocab_check(draft, t->n_vocab, err);
 }
 
-static enum sp_status open_block(struct dflash *d, const struct sp_drafter_setup *setup,
+static enum sp_status open_block(struct dflash *d, const struct sp_sequence_setup *setup,
                                  const unsigned *taps, unsigned n_taps, struct sp_err *err)
 {
     struct sp_decoder_options options = setup->options;
@@ -65,23 +65,21 @@ static enum sp_status open_block(struct dflash *d, const struct sp_drafter_setup
 
     d->backend = setup->backend;
     d->model = setup->draft;
-    d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
-    d->head = setup->draft->head.rows ? setup->draft : setup->target;
     d->block_size = setup->draft->config.draft.block_size;
-    d->n_vocab = d->head->head.rows;
+    d->n_vocab = d->base.head->head.rows;
     if (options.max_rows < d->block_size) options.max_rows = d->block_size;
     options.n_positions += d->block_size; /* it may reach past the session's last position */
     options.max_logit_rows = d->block_size;
     options.taps = taps;
     options.n_taps = n_taps;
-    if (setup->draft->token_map == NULL) options.shortlist_of = d->head;
+    if (setup->draft->token_map == NULL) options.shortlist_of = d->base.head;
     if ((st = sp_decoder_open(&d->base.decoder, d->model, d->backend, &options, err))) return st;
     sp_draft_vocab_init(&d->vocabulary, &d->base.memory, setup->draft,
                         setup->target->config.n_vocab);
     return SP_OK;
 }
 
-static enum sp_status dflash_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+static enum sp_status dflash_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                                   struct sp_err *err)
 {
     return open_block((struct dflash *)base, setup, NULL, 0, err);
@@ -92,9 +90,6 @@ static void run_block(struct dflash *d, const uint32_t *ids, size_t n_cached, si
 {
     uint32_t block[SP_MAX_BLOCK];
     struct sp_batch_seq seq = {
-        .decoder = d->base.decoder,
-        .embedder = d->embedder,
-        .head = d->head,
         .ids = block,
         .n = d->block_size,
         .pos = n_cached,
@@ -106,7 +101,7 @@ static void run_block(struct dflash *d, const uint32_t *ids, size_t n_cached, si
     block[0] = ids[n_cached];
     for (size_t i = 1; i < d->block_size; i++)
         block[i] = d->model->config.draft.mask_token;
-    sp_drafter_pass(&d->base, &seq, SP_PRIORITY_DRAFT);
+    sp_drafter_pass(&d->base, seq, SP_PRIORITY_DRAFT);
 }
 
 static void dflash_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
@@ -212,7 +207,7 @@ static void open_selector(struct draft_dflash2 *d)
         d->scores[i] = SP_NEVER;
 }
 
-static enum sp_status dflash2_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+static enum sp_status dflash2_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                                    struct sp_err *err)
 {
     struct draft_dflash2 *d = (struct draft_dflash2 *)base;
@@ -341,7 +336,7 @@ static void open_heads(struct draft_dspark *d)
     d->rows = sp_arena_rows(memory, d->block.block_size, d->ld);
 }
 
-static enum sp_status dspark_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+static enum sp_status dspark_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                                   struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;

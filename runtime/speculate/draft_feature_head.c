@@ -16,8 +16,6 @@ enum { MAX_DRAFT_LEN = 16 };
 
 struct feature_head {
     struct sp_drafter base;
-    const struct sp_model *embedder,
-        *head;        /* the model whose embedding and head are used: the draft's or the target's */
     size_t draft_len; /* most draft tokens of a proposal */
     bool parallel;    /* all draft tokens come from one pass */
     size_t n_hidden, n_rows /* of the head */, max_rows;
@@ -32,11 +30,11 @@ struct feature_head {
     struct sp_draft_vocab vocabulary;
 };
 
-/* Opens everything but embedder, head and parallel, which the caller has set. The output that is
- * fed back is a tap of the draft. */
-static enum sp_status open_pairs(struct feature_head *p, const struct sp_drafter_setup *setup,
+/* The output that is fed back is a tap of the draft. */
+static enum sp_status pairs_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                                  struct sp_err *err)
 {
+    struct feature_head *p = (struct feature_head *)base;
     static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
     size_t draft_len = sp_drafter_max_draft_len(setup->draft);
     size_t n_ahead = p->parallel ? draft_len : 0; /* rows of a pass that are draft tokens */
@@ -44,7 +42,7 @@ static enum sp_status open_pairs(struct feature_head *p, const struct sp_drafter
     enum sp_status st;
 
     p->n_hidden = setup->draft->config.n_hidden;
-    p->n_rows = p->head->head.rows;
+    p->n_rows = base->head->head.rows;
     p->draft_len = draft_len;
     p->max_rows = options.max_rows;
     options.n_positions += draft_len; /* draft tokens may reach past the session's last position */
@@ -52,8 +50,8 @@ static enum sp_status open_pairs(struct feature_head *p, const struct sp_drafter
     options.max_logit_rows = p->parallel ? draft_len : 1;
     options.taps = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
     options.n_taps = !p->parallel;
-    if (setup->draft->token_map == NULL) options.shortlist_of = p->head;
-    st = sp_decoder_open(&p->base.decoder, setup->draft, setup->backend, &options, err);
+    if (setup->draft->token_map == NULL) options.shortlist_of = base->head;
+    st = sp_decoder_open(&base->decoder, setup->draft, setup->backend, &options, err);
     if (st) return st;
     p->hidden = sp_arena_rows(&p->base.memory, p->max_rows + n_ahead, p->n_hidden);
     sp_draft_vocab_init(&p->vocabulary, &p->base.memory, setup->draft,
@@ -75,8 +73,8 @@ static struct sp_batch_seq slots(struct feature_head *p, const float *hidden, co
 {
     return (struct sp_batch_seq){
         .decoder = p->base.decoder,
-        .embedder = p->embedder,
-        .head = p->head,
+        .embedder = p->base.embedder,
+        .head = p->base.head,
         .ids = ids + first + 1,
         .hidden = hidden,
         .n = n,
@@ -144,7 +142,7 @@ static void pairs_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
     if (p->n_true == p->n_have)
         p->n_true--; /* called again: the token of the last pair may differ */
     seq = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
-    sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
+    sp_drafter_pass(&p->base, seq, SP_PRIORITY_DRAFT);
     p->n_true = p->n_have;
     p->row = seq.first_logits;
 }
@@ -162,7 +160,7 @@ static struct sp_logits pairs_next(struct sp_drafter *base, uint32_t *ids, size_
     if (i > 0 && !p->parallel) {
         const float *o = sp_decoder_features(decoder) + (i == 1 ? p->row : 0) * p->n_hidden;
         struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
-        sp_drafter_pass(base, &seq, SP_PRIORITY_DRAFT);
+        sp_drafter_pass(base, seq, SP_PRIORITY_DRAFT);
     }
     if (p->parallel || p->needs > SP_LOGITS_ROWS)
         logits = sp_decoder_row(decoder, p->parallel ? i : 0);
@@ -272,15 +270,6 @@ static enum sp_status mtp_check(const struct sp_model *target, const struct sp_m
     return SP_OK;
 }
 
-static enum sp_status mtp_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
-                               struct sp_err *err)
-{
-    struct feature_head *p = (struct feature_head *)base;
-
-    p->embedder = p->head = setup->target;
-    return open_pairs(p, setup, err);
-}
-
 static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct feature_head *p = (struct feature_head *)base;
@@ -296,7 +285,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .reads_output = true,
     .check = mtp_check,
     .size = sizeof(struct feature_head),
-    .open = mtp_open,
+    .open = pairs_open,
     .begin = pairs_begin,
     .logits = pairs_logits,
     .commit = mtp_commit,
@@ -319,16 +308,6 @@ static enum sp_status eagle3_check(const struct sp_model *target, const struct s
     return st ? st : sp_draft_vocab_check(draft, target->config.n_vocab, err);
 }
 
-static enum sp_status eagle3_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
-                                  struct sp_err *err)
-{
-    struct feature_head *p = (struct feature_head *)base;
-
-    p->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
-    p->head = setup->draft;
-    return open_pairs(p, setup, err);
-}
-
 static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct feature_head *p = (struct feature_head *)base;
@@ -342,7 +321,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .max_draft_len = MAX_DRAFT_LEN,
     .check = eagle3_check,
     .size = sizeof(struct feature_head),
-    .open = eagle3_open,
+    .open = pairs_open,
     .begin = pairs_begin,
     .logits = pairs_logits,
     .commit = eagle3_commit,
@@ -367,7 +346,7 @@ struct draft_peagle {
     bool has_mask_state;
 };
 
-static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                                   struct sp_err *err)
 {
     const struct sp_model *draft = setup->draft;
@@ -377,7 +356,7 @@ static enum sp_status peagle_open(struct sp_drafter *base, const struct sp_draft
     d->pairs.parallel = true;
     d->mask_token = draft->config.draft.mask_token;
     d->mask_hidden = draft->mask_hidden;
-    if ((st = eagle3_open(base, setup, err))) return st;
+    if ((st = pairs_open(base, setup, err))) return st;
     d->mask_state = sp_arena_rows(&base->memory, 1, draft->config.n_hidden);
     return SP_OK;
 }

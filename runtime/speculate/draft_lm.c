@@ -37,7 +37,7 @@ static enum sp_status lm_check(const struct sp_model *target, const struct sp_mo
     return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
 }
 
-static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_setup *setup,
+static enum sp_status lm_open(struct sp_drafter *base, const struct sp_sequence_setup *setup,
                               struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
@@ -56,12 +56,10 @@ static enum sp_status lm_open(struct sp_drafter *base, const struct sp_drafter_s
         d->recurrent ? MAX_DRAFT_LEN : 1; /* as many rows may be draft tokens */
     options.shortlist_of = setup->draft;
     if ((st = sp_decoder_open(&base->decoder, d->model, setup->backend, &options, err))) return st;
-    if (setup->pages) {
-        struct sp_prompt_pages_setup pages = *setup->pages;
-        pages.identity++; /* the draft reads tokens alone: its pages are those of another model */
-        pages.decoder = base->decoder;
-        if ((st = sp_prompt_pages_open(&d->pages, &pages, err))) return st;
-    }
+    /* The draft reads tokens alone: its pages are those of another model. */
+    if (setup->prompt_cache && (st = sp_prompt_pages_open(&d->pages, setup, base->decoder, NULL,
+                                                          setup->identity + 1, err)))
+        return st;
     if (d->n_vocab < d->model->head.rows) d->logits = sp_arena_rows(&base->memory, 1, d->n_vocab);
     d->known = sp_arena_new(&base->memory, d->max_rows, sizeof *d->known);
     return SP_OK;
@@ -83,9 +81,6 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
                 size_t n_logits, enum sp_priority priority)
 {
     struct sp_batch_seq seq = {
-        .decoder = d->base.decoder,
-        .embedder = d->model,
-        .head = d->model,
         .ids = d->known,
         .n = n,
         .pos = d->n_fed,
@@ -99,7 +94,7 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
         uint32_t id = ids[d->n_fed + i];
         d->known[i] = id < d->model->config.n_vocab ? id : 0;
     }
-    sp_drafter_pass(&d->base, &seq, priority);
+    sp_drafter_pass(&d->base, seq, priority);
     sp_decoder_commit(d->base.decoder, n_committed);
     d->n_fed += n_committed;
     d->n_committed = n_committed;

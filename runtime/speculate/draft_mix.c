@@ -1,4 +1,4 @@
-#include "runtime/speculate/draft_mix.h"
+#include "runtime/speculate/speculate.h"
 
 #include <string.h>
 

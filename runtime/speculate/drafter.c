@@ -48,7 +48,7 @@ const unsigned *sp_drafter_taps(const struct sp_model *draft, unsigned *n_taps)
 }
 
 enum sp_status sp_drafter_open(struct sp_drafter **out, const struct sp_drafter_ops *ops,
-                               const struct sp_drafter_setup *setup, struct sp_err *err)
+                               const struct sp_sequence_setup *setup, struct sp_err *err)
 {
     struct sp_drafter *drafter = NULL;
     enum sp_status st;
@@ -56,6 +56,8 @@ enum sp_status sp_drafter_open(struct sp_drafter **out, const struct sp_drafter_
     if ((st = sp_new(&drafter, 1, ops->size, err))) return st;
     drafter->ops = ops;
     drafter->scheduler = setup->scheduler;
+    drafter->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
+    drafter->head = setup->draft->head.rows ? setup->draft : setup->target;
     if ((st = ops->open(drafter, setup, err)) || (st = sp_arena_check(&drafter->memory, err)))
         sp_drafter_close(drafter);
     else
@@ -72,16 +74,18 @@ void sp_drafter_close(struct sp_drafter *drafter)
     free(drafter);
 }
 
-void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
-                     enum sp_priority priority)
+void sp_drafter_pass(struct sp_drafter *drafter, struct sp_batch_seq seq, enum sp_priority priority)
 {
     double t0 = sp_seconds();
     struct sp_pass pass;
 
-    sp_scheduler_run(drafter->scheduler, seq, priority, &pass);
+    seq.decoder = drafter->decoder;
+    seq.embedder = drafter->embedder;
+    seq.head = drafter->head;
+    sp_scheduler_run(drafter->scheduler, &seq, priority, &pass);
     drafter->time.away += sp_seconds() - t0;
     drafter->time.seconds += pass.seconds;
-    drafter->time.part += pass.seconds * (double)seq->n / (double)pass.n_rows;
+    drafter->time.part += pass.seconds * (double)seq.n / (double)pass.n_rows;
 }
 
 enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal)

@@ -17,20 +17,21 @@
 #include "runtime/speculate/scheduler.h"
 
 struct sp_constraint; /* runtime/grammar/constraint.h */
-struct sp_prompt_pages_setup;
 struct sp_tokenizer;
 struct sp_drafter; /* each kind's own struct begins with struct sp_drafter */
 
-struct sp_drafter_setup {
-    const struct sp_model *target, *draft;
-    const struct sp_decoder *decoder; /* the target's; outlives the drafter */
+/* What the parts of a sequence have in common: the speculator, its drafter, its prompt pages. */
+struct sp_sequence_setup {
+    const struct sp_model *target, *draft; /* draft: NULL: none */
     const struct sp_backend *backend;
-    struct sp_scheduler *scheduler; /* outlives the drafter */
-    /* Of the draft's decoder: the session's context, the most rows that one commit brings, and what
-     * the decoders of the draft share. The kind adds what it needs. */
+    struct sp_scheduler *scheduler;       /* outlives the parts, as all of this does */
+    struct sp_prompt_cache *prompt_cache; /* NULL: none */
+    uint64_t identity;                    /* of the packed file, for the prompt cache */
+    /* Of the decoders of target and draft: the context, the type of their caches and what limits
+     * them, and the sequences of a batch. A drafter also gets the most rows that one commit brings
+     * and a workspace to share, and its kind adds what it needs. */
     struct sp_decoder_options options;
-    const struct sp_prompt_pages_setup
-        *pages; /* with the target's decoder; NULL: no prompt cache */
+    const struct sp_decoder *decoder; /* for drafters: the target's */
 };
 
 /* Rows that the target has just committed, in the order of their positions. */
@@ -62,7 +63,7 @@ struct sp_drafter_ops {
     /* Opens a drafter that sp_drafter_open has made; what it opens before a failure is closed, and
      * the memory is checked afterwards. Called without holding the scheduler: must not run a pass.
      */
-    enum sp_status (*open)(struct sp_drafter *drafter, const struct sp_drafter_setup *setup,
+    enum sp_status (*open)(struct sp_drafter *drafter, const struct sp_sequence_setup *setup,
                            struct sp_err *err);
     /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. NULL:
      * always the most of any. */
@@ -114,21 +115,24 @@ struct sp_pass_time {
 struct sp_drafter {
     const struct sp_drafter_ops *ops; /* static */
     struct sp_scheduler *scheduler;   /* borrowed; NULL: the kind runs no passes */
-    struct sp_decoder *decoder;       /* the draft's, whose caches grow with the sequence; owned;
-                                       * NULL: none */
-    struct sp_arena memory;           /* of the kind's members */
+    /* The models whose embedding and head are used: the draft, for what it has, or the target. */
+    const struct sp_model *embedder, *head;
+    struct sp_decoder *decoder; /* the draft's, whose caches grow with the sequence; owned;
+                                 * NULL: none */
+    struct sp_arena memory;     /* of the kind's members */
     struct sp_pass_time time;
 };
 
 /* Opens a drafter of this kind. */
 SP_MUST_CHECK enum sp_status sp_drafter_open(struct sp_drafter **out,
                                              const struct sp_drafter_ops *ops,
-                                             const struct sp_drafter_setup *setup,
+                                             const struct sp_sequence_setup *setup,
                                              struct sp_err *err);
 void sp_drafter_close(struct sp_drafter *drafter); /* NULL is fine */
 
-/* Runs a pass of the draft, batched with those of other threads that draft at the same time. */
-void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
+/* Runs these rows through the draft, batched with those of other threads that draft at the same
+ * time. Decoder, embedder and head are those of the drafter. */
+void sp_drafter_pass(struct sp_drafter *drafter, struct sp_batch_seq seq,
                      enum sp_priority priority);
 
 /* The greatest number of tokens that any proposal of this draft can hold. */

@@ -22,7 +22,12 @@ struct name {
 };
 
 struct sp_prompt_pages {
-    struct sp_prompt_pages_setup setup;
+    struct sp_prompt_cache *cache; /* this and the next members are borrowed */
+    struct sp_decoder *decoder;
+    struct sp_drafter *drafter; /* NULL: none */
+    struct sp_scheduler *scheduler;
+    const struct sp_backend *backend;
+    uint64_t identity;
     struct name root;   /* of the sequence's model and adapter */
     struct name *names; /* [n_names] of the first pages of the sequence; owned */
     size_t n_names, room;
@@ -37,12 +42,22 @@ struct sp_prompt_pages {
 };
 
 enum sp_status sp_prompt_pages_open(struct sp_prompt_pages **out,
-                                    const struct sp_prompt_pages_setup *setup, struct sp_err *err)
+                                    const struct sp_sequence_setup *setup,
+                                    struct sp_decoder *decoder, struct sp_drafter *drafter,
+                                    uint64_t identity, struct sp_err *err)
 {
-    enum sp_status st = sp_new(out, 1, sizeof **out, err);
+    struct sp_prompt_pages *p = NULL;
+    enum sp_status st = sp_new(&p, 1, sizeof *p, err);
 
-    if (st == SP_OK) (*out)->setup = *setup;
-    return st;
+    if (st) return st;
+    p->cache = setup->prompt_cache;
+    p->decoder = decoder;
+    p->drafter = drafter;
+    p->scheduler = setup->scheduler;
+    p->backend = setup->backend;
+    p->identity = identity;
+    *out = p;
+    return SP_OK;
 }
 
 void sp_prompt_pages_close(struct sp_prompt_pages *p)
@@ -57,7 +72,7 @@ void sp_prompt_pages_close(struct sp_prompt_pages *p)
 /* The drafter that has a part in the pages; NULL: none. */
 static struct sp_drafter *drafter_of(const struct sp_prompt_pages *p)
 {
-    struct sp_drafter *d = p->setup.drafter;
+    struct sp_drafter *d = p->drafter;
 
     return d && d->ops->page ? d : NULL;
 }
@@ -66,11 +81,10 @@ static void begin_names(struct sp_prompt_pages *p)
 {
     char text[160];
     float scale;
-    const struct sp_lora *lora = sp_decoder_lora(p->setup.decoder, &scale);
-    int n =
-        snprintf(text, sizeof text, "%s %d %d %016" PRIx64 " %016" PRIx64 " %016" PRIx64,
-                 sp_version(), SP_SPAN, drafter_of(p) != NULL, p->setup.identity,
-                 sp_decoder_cache_digest(p->setup.decoder), lora ? sp_lora_digest(lora, scale) : 0);
+    const struct sp_lora *lora = sp_decoder_lora(p->decoder, &scale);
+    int n = snprintf(text, sizeof text, "%s %d %d %016" PRIx64 " %016" PRIx64 " %016" PRIx64,
+                     sp_version(), SP_SPAN, drafter_of(p) != NULL, p->identity,
+                     sp_decoder_cache_digest(p->decoder), lora ? sp_lora_digest(lora, scale) : 0);
 
     sp_hash128_text(p->root.text, text, (size_t)n);
     p->n_names = 0;
@@ -110,7 +124,7 @@ static void touch(const struct sp_prompt_pages *p, const struct name *name, size
     const int64_t ms = 1000000, s = 1000 * ms;
     int64_t ns = p->begun.tv_sec * s + p->begun.tv_nsec - (int64_t)page * ms;
 
-    sp_prompt_cache_touch(p->setup.cache, name->text,
+    sp_prompt_cache_touch(p->cache, name->text,
                           (struct timespec){(time_t)(ns / s), (long)(ns % s)});
 }
 
@@ -132,7 +146,7 @@ static enum sp_status walk_page(const struct sp_prompt_pages *p, struct sp_cache
     enum sp_status st;
 
     if ((st = match(file, &p->names[page], ids, page, err)) ||
-        (st = sp_decoder_transfer(p->setup.decoder, file, page, err)) || drafter == NULL)
+        (st = sp_decoder_transfer(p->decoder, file, page, err)) || drafter == NULL)
         return st;
     return drafter->ops->page(drafter, file, page, resumes, err);
 }
@@ -143,14 +157,14 @@ static enum sp_status walk_state(const struct sp_prompt_pages *p, struct sp_cach
     const struct name name = state_name(p, page);
     enum sp_status st = match(file, &name, ids, page, err);
 
-    return st ? st : sp_decoder_transfer_state(p->setup.decoder, file, err);
+    return st ? st : sp_decoder_transfer_state(p->decoder, file, err);
 }
 
 /* Shares the first n pages, which the caches have, with other sequences. */
 static void share(const struct sp_prompt_pages *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        sp_decoder_share(p->setup.decoder, p->setup.cache, p->names[i].text, i);
+        sp_decoder_share(p->decoder, p->cache, p->names[i].text, i);
 }
 
 /* ---- reading ---- */
@@ -170,7 +184,7 @@ static bool read_file(const struct sp_prompt_pages *p, const uint32_t *ids, size
     const struct name name = is_state ? state_name(p, page) : p->names[page];
     struct sp_cache_file *file = NULL;
     struct sp_err err = {0};
-    enum sp_status st = sp_prompt_cache_open_page(p->setup.cache, &file, name.text, &err);
+    enum sp_status st = sp_prompt_cache_open_page(p->cache, &file, name.text, &err);
 
     if (st == SP_E_IO) return false; /* another process has removed it */
     if (!st && is_state)
@@ -181,7 +195,7 @@ static bool read_file(const struct sp_prompt_pages *p, const uint32_t *ids, size
     if (st == SP_OK)
         touch(p, &name, page);
     else if (st != SP_E_NOMEM)
-        sp_prompt_cache_drop(p->setup.cache, name.text, &err);
+        sp_prompt_cache_drop(p->cache, name.text, &err);
     sp_cache_file_close(file);
     return st == SP_OK;
 }
@@ -204,24 +218,24 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
                          size_t end)
 {
     struct reading r = {.pages = p, .ids = ids, .first = first, .end = end, .n_good = end};
-    const struct sp_backend *backend = p->setup.backend;
-    const struct sp_drafter *d = p->setup.drafter;
-    bool is_alone = sp_scheduler_n_active(p->setup.scheduler) == 1;
+    const struct sp_backend *backend = p->backend;
+    const struct sp_drafter *d = p->drafter;
+    bool is_alone = sp_scheduler_n_active(p->scheduler) == 1;
     /* A window's slots have those of several pages in turn. */
-    bool in_any_order = sp_decoder_keeps_all(p->setup.decoder) &&
+    bool in_any_order = sp_decoder_keeps_all(p->decoder) &&
                         (d == NULL || d->decoder == NULL || sp_decoder_keeps_all(d->decoder));
 
     for (size_t i = first; i < end; i++)
-        sp_prompt_cache_prefetch(p->setup.cache, p->names[i].text);
+        sp_prompt_cache_prefetch(p->cache, p->names[i].text);
     if (is_alone && backend->remote == NULL && in_any_order) {
         sp_pool_run(backend->pool, end - first, read_item, &r);
     } else {
-        if (backend->remote == NULL) sp_scheduler_release(p->setup.scheduler);
+        if (backend->remote == NULL) sp_scheduler_release(p->scheduler);
         for (size_t i = 0; i < end - first; i++)
             read_item(&r, i, 0);
-        if (backend->remote == NULL) sp_scheduler_acquire(p->setup.scheduler);
+        if (backend->remote == NULL) sp_scheduler_acquire(p->scheduler);
     }
-    if (r.n_good == end && sp_decoder_is_recurrent(p->setup.decoder) &&
+    if (r.n_good == end && sp_decoder_is_recurrent(p->decoder) &&
         !read_file(p, ids, end - 1, true, true))
         return end - 1;
     return r.n_good;
@@ -230,12 +244,12 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
 /* The number of pages, at most `most`, after which the sequence can continue. */
 static size_t find(const struct sp_prompt_pages *p, size_t most)
 {
-    bool is_recurrent = sp_decoder_is_recurrent(p->setup.decoder);
+    bool is_recurrent = sp_decoder_is_recurrent(p->decoder);
     size_t n = 0;
 
-    while (n < most && sp_prompt_cache_has(p->setup.cache, p->names[n].text))
+    while (n < most && sp_prompt_cache_has(p->cache, p->names[n].text))
         n++;
-    while (n > 0 && is_recurrent && !sp_prompt_cache_has(p->setup.cache, state_name(p, n - 1).text))
+    while (n > 0 && is_recurrent && !sp_prompt_cache_has(p->cache, state_name(p, n - 1).text))
         n--;
     return n;
 }
@@ -267,10 +281,10 @@ size_t sp_prompt_pages_restore(struct sp_prompt_pages *p, const uint32_t *ids, s
     }
     if (n_cached / SP_SPAN > first)
         p->page_seconds = (sp_seconds() - t0) / (double)(n_cached / SP_SPAN - first);
-    if (n_cached >= SP_SPAN && p->setup.backend->remote == NULL) {
-        sp_scheduler_release(p->setup.scheduler);
+    if (n_cached >= SP_SPAN && p->backend->remote == NULL) {
+        sp_scheduler_release(p->scheduler);
         share(p, n_cached / SP_SPAN);
-        sp_scheduler_acquire(p->setup.scheduler);
+        sp_scheduler_acquire(p->scheduler);
     }
     return n_cached;
 }
@@ -278,7 +292,7 @@ size_t sp_prompt_pages_restore(struct sp_prompt_pages *p, const uint32_t *ids, s
 bool sp_prompt_pages_claim(struct sp_prompt_pages *p, size_t n_cached)
 {
     size_t n = n_cached / SP_SPAN, page = n;
-    struct sp_prompt_cache *cache = p->setup.cache;
+    struct sp_prompt_cache *cache = p->cache;
     bool granted = true;
 
     if (p->n_kept == SIZE_MAX) p->n_shared = 0;
@@ -292,16 +306,16 @@ bool sp_prompt_pages_claim(struct sp_prompt_pages *p, size_t n_cached)
         return false;
     }
     if (granted) return true;
-    sp_scheduler_release(p->setup.scheduler);
+    sp_scheduler_release(p->scheduler);
     sp_prompt_cache_await(cache, p->names[page].text, WAIT_SECONDS);
-    sp_scheduler_acquire(p->setup.scheduler);
+    sp_scheduler_acquire(p->scheduler);
     return false;
 }
 
 void sp_prompt_pages_unclaim(struct sp_prompt_pages *p)
 {
     p->n_seen = 0;
-    sp_prompt_cache_claim(p->setup.cache, &p->claim, NULL);
+    sp_prompt_cache_claim(p->cache, &p->claim, NULL);
 }
 
 size_t sp_prompt_pages_rows(const struct sp_prompt_pages *p, size_t pos, size_t most)
@@ -320,7 +334,7 @@ static bool write_file(struct sp_prompt_pages *p, const uint32_t *ids, size_t pa
     const struct name name = is_state ? state_name(p, page) : p->names[page];
     struct sp_cache_file *file = NULL;
     struct sp_err err = {0};
-    enum sp_status st = sp_prompt_cache_create_page(p->setup.cache, &file, name.text, &err);
+    enum sp_status st = sp_prompt_cache_create_page(p->cache, &file, name.text, &err);
 
     if (st) goto done;
     st = is_state ? walk_state(p, file, ids, page, &err)
@@ -329,10 +343,10 @@ static bool write_file(struct sp_prompt_pages *p, const uint32_t *ids, size_t pa
     *size = sp_cache_file_size(file);
 done:
     sp_cache_file_close(file);
-    if (st && st != SP_E_CHECK) sp_prompt_cache_pause(p->setup.cache, &err);
+    if (st && st != SP_E_CHECK) sp_prompt_cache_pause(p->cache, &err);
     if (st == SP_OK) {
         touch(p, &name, page);
-        sp_prompt_cache_count(p->setup.cache, *size);
+        sp_prompt_cache_count(p->cache, *size);
     }
     return st == SP_OK;
 }
@@ -340,10 +354,10 @@ done:
 /* Writes the recurrent state at the end of a page, which the states have now, if one is due. */
 static void keep_state(struct sp_prompt_pages *p, const uint32_t *ids, size_t page)
 {
-    uint64_t size = sp_decoder_state_size(p->setup.decoder);
+    uint64_t size = sp_decoder_state_size(p->decoder);
 
     if (page + 1 != p->n_prompt && p->since_state < size) return;
-    if (sp_prompt_cache_has(p->setup.cache, state_name(p, page).text) ||
+    if (sp_prompt_cache_has(p->cache, state_name(p, page).text) ||
         write_file(p, ids, page, true, &size))
         p->since_state = 0;
 }
@@ -352,12 +366,11 @@ static void keep_state(struct sp_prompt_pages *p, const uint32_t *ids, size_t pa
  * has dropped it. */
 static bool keep_page(struct sp_prompt_pages *p, const uint32_t *ids, size_t n_cached)
 {
-    uint64_t size = 0, least = sp_decoder_state_size(p->setup.decoder) / MOST_PAGES_WITHOUT_STATE;
+    uint64_t size = 0, least = sp_decoder_state_size(p->decoder) / MOST_PAGES_WITHOUT_STATE;
 
-    if (!sp_prompt_cache_has(p->setup.cache, p->names[p->n_kept].text)) {
+    if (!sp_prompt_cache_has(p->cache, p->names[p->n_kept].text)) {
         size_t end = (p->n_kept + 1) * SP_SPAN;
-        if (end < n_cached && !sp_decoder_keeps_windows(p->setup.decoder, n_cached, end))
-            return false;
+        if (end < n_cached && !sp_decoder_keeps_windows(p->decoder, n_cached, end)) return false;
         if (!write_file(p, ids, p->n_kept, false, &size)) return false;
     }
     p->since_state += size > least ? size : least;
@@ -369,18 +382,18 @@ void sp_prompt_pages_keep(struct sp_prompt_pages *p, const uint32_t *ids, size_t
 {
     struct sp_drafter *drafter = drafter_of(p);
     size_t n = n_cached / SP_SPAN;
-    bool is_held = p->setup.backend->remote != NULL, good;
+    bool is_held = p->backend->remote != NULL, good;
 
     if (p->n_kept >= n) return;
     good = name_pages(p, ids, n);
     if (drafter && drafter->ops->catch_up) drafter->ops->catch_up(drafter, ids, n_cached);
-    if (!is_held) sp_scheduler_release(p->setup.scheduler);
+    if (!is_held) sp_scheduler_release(p->scheduler);
     while (good && p->n_kept < n)
         good = keep_page(p, ids, n_cached);
     share(p, p->n_kept);
-    if (!is_held) sp_scheduler_acquire(p->setup.scheduler);
+    if (!is_held) sp_scheduler_acquire(p->scheduler);
     if (!good)
         p->n_kept = SIZE_MAX; /* later pages would have none before them */
-    else if (n_cached % SP_SPAN == 0 && sp_decoder_is_recurrent(p->setup.decoder))
+    else if (n_cached % SP_SPAN == 0 && sp_decoder_is_recurrent(p->decoder))
         keep_state(p, ids, n - 1);
 }

@@ -15,18 +15,13 @@
 
 struct sp_prompt_pages; /* opaque */
 
-/* All pointers are borrowed until close. */
-struct sp_prompt_pages_setup {
-    struct sp_prompt_cache *cache;
-    uint64_t identity; /* of the packed file and of the model in it */
-    struct sp_decoder *decoder;
-    struct sp_drafter *drafter; /* has what it knows of the tokens in the same pages; NULL: none */
-    struct sp_scheduler *scheduler; /* held by the callers of restore and keep */
-    const struct sp_backend *backend;
-};
-
+/* Pages of a decoder and of a drafter that has what it knows of the tokens in the same pages (NULL:
+ * none); identity: of the packed file and of the model in it. The scheduler is held by the callers
+ * of restore and keep. All is borrowed until close. */
 SP_MUST_CHECK enum sp_status sp_prompt_pages_open(struct sp_prompt_pages **out,
-                                                  const struct sp_prompt_pages_setup *setup,
+                                                  const struct sp_sequence_setup *setup,
+                                                  struct sp_decoder *decoder,
+                                                  struct sp_drafter *drafter, uint64_t identity,
                                                   struct sp_err *err);
 void sp_prompt_pages_close(struct sp_prompt_pages *pages); /* NULL is fine */
 

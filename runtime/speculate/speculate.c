@@ -10,68 +10,57 @@
 /* The largest batch in which every sequence can have the most draft tokens. */
 enum { FULL_BATCH = 4 };
 
-static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
-                                   const struct sp_backend *backend,
+static enum sp_status open_decoder(struct sp_speculator *s,
                                    const struct sp_speculator_options *options, struct sp_err *err)
 {
-    struct sp_decoder_options decoder = options->decoder;
+    const struct sp_sequence_setup *setup = &options->setup;
+    struct sp_decoder_options decoder = setup->options;
 
     decoder.checkpoints = true;
     if (decoder.max_batch > FULL_BATCH) decoder.max_batch = FULL_BATCH;
     if (options->shared_with) decoder.workspace_of = options->shared_with->decoder;
-    if (draft) {
-        s->max_draft_len = sp_drafter_max_draft_len(draft);
-        decoder.taps = sp_drafter_taps(draft, &decoder.n_taps);
+    if (setup->draft) {
+        s->max_draft_len = sp_drafter_max_draft_len(setup->draft);
+        decoder.taps = sp_drafter_taps(setup->draft, &decoder.n_taps);
     }
     decoder.max_logit_rows =
         s->max_draft_len + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_draft_len + 1;
     s->max_rows = s->prompt_rows > decoder.max_logit_rows ? s->prompt_rows : decoder.max_logit_rows;
     decoder.max_rows = s->max_rows;
-    return sp_decoder_open(&s->decoder, s->target, backend, &decoder, err);
+    return sp_decoder_open(&s->decoder, setup->target, setup->backend, &decoder, err);
 }
 
-static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_model *draft,
-                                   const struct sp_backend *backend,
-                                   const struct sp_speculator_options *options,
-                                   const struct sp_prompt_pages_setup *pages, struct sp_err *err)
+static enum sp_status open_drafter(struct sp_speculator *s,
+                                   const struct sp_speculator_options *options, struct sp_err *err)
 {
-    struct sp_drafter_setup setup = {
-        .target = s->target,
-        .draft = draft,
-        .decoder = s->decoder,
-        .backend = backend,
-        .scheduler = options->scheduler,
-        .options = options->decoder,
-        .pages = options->prompt_cache ? pages : NULL,
-    };
+    struct sp_sequence_setup setup = options->setup;
 
+    if (setup.draft == NULL) return SP_OK;
+    setup.decoder = s->decoder;
     setup.options.max_rows = s->max_rows;
     if (options->shared_with) setup.options.workspace_of = options->shared_with->drafter->decoder;
-    return sp_drafter_open(&s->drafter, sp_drafter_find(draft->config.draft.kind), &setup, err);
+    return sp_drafter_open(&s->drafter, sp_drafter_find(setup.draft->config.draft.kind), &setup,
+                           err);
 }
 
-enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
-                                  const struct sp_model *draft, const struct sp_backend *backend,
+enum sp_status sp_speculator_open(struct sp_speculator **out,
                                   const struct sp_speculator_options *options, struct sp_err *err)
 {
+    const struct sp_sequence_setup *setup = &options->setup;
     struct sp_speculator *s = NULL;
-    struct sp_prompt_pages_setup pages = {.cache = options->prompt_cache,
-                                          .identity = options->identity,
-                                          .scheduler = options->scheduler,
-                                          .backend = backend};
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
-    s->target = target;
-    s->scheduler = options->scheduler;
-    s->n_positions = options->decoder.n_positions;
+    s->target = setup->target;
+    s->scheduler = setup->scheduler;
+    s->n_positions = setup->options.n_positions;
     s->prompt_rows = options->prompt_rows;
     s->draft_size = options->draft_size;
-    if ((st = open_decoder(s, draft, backend, options, err))) goto done;
-    if (draft && (st = open_drafter(s, draft, backend, options, &pages, err))) goto done;
-    pages.decoder = s->decoder;
-    pages.drafter = s->drafter;
-    if (pages.cache && (st = sp_prompt_pages_open(&s->pages, &pages, err))) goto done;
+    if ((st = open_decoder(s, options, err))) goto done;
+    if ((st = open_drafter(s, options, err))) goto done;
+    if (setup->prompt_cache &&
+        (st = sp_prompt_pages_open(&s->pages, setup, s->decoder, s->drafter, setup->identity, err)))
+        goto done;
     if (options->ngram && (st = sp_draft_ngram_open(&s->ngram, s->n_positions, err))) goto done;
     if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
     *out = s;

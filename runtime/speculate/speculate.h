@@ -52,25 +52,18 @@ struct sp_speculator {
 };
 
 struct sp_speculator_options {
-    /* Of the decoders of target and draft: the context, the type of their caches and what limits
-     * them, and the sequences of a batch. */
-    struct sp_decoder_options decoder;
+    struct sp_sequence_setup setup; /* without `decoder`; its scheduler is held by the caller of
+                                       every function below but those that open, close or clear */
     size_t prompt_rows;             /* rows of a prompt pass */
     bool ngram;                     /* also draft by n-gram lookup in the text so far */
-    struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
-                                       function below but those that open, close or clear it */
     double draft_size;              /* products of a row of the draft, relative to the target */
-    struct sp_prompt_cache *prompt_cache;    /* must outlive the speculator; NULL: none */
-    uint64_t identity;                       /* of the packed file, for the prompt cache */
     const struct sp_speculator *shared_with; /* of the same options, whose workspaces to use; NULL:
                                                 this one opens them */
 };
 
-/* draft may be NULL. Models and backend must outlive the speculator. */
-SP_MUST_CHECK enum sp_status
-sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
-                   const struct sp_model *draft, const struct sp_backend *backend,
-                   const struct sp_speculator_options *options, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_speculator_open(struct sp_speculator **out,
+                                                const struct sp_speculator_options *options,
+                                                struct sp_err *err);
 void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
 
 /* Gives the caches of target and draft memory for n positions, and for a round and a timed pass
@@ -138,6 +131,42 @@ SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t
 SP_MUST_CHECK enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
                                                 const struct sp_chooser *chooser,
                                                 double *verify_seconds, double *draft_seconds,
+                                                struct sp_err *err);
+
+/* ---- several drafters (draft_mix.c) ----
+ *
+ * One round of an answer by several drafters: the grammar of the answer (jump-forward decoding),
+ * the n-gram lookup in the text so far, and the file's draft model.
+ *
+ * Each has a draft length controller of its own. The grammar and the n-gram lookup cost nothing, so
+ * they are asked first, in this order; a proposal of theirs is verified if it promises more tokens
+ * a second than the draft model has brought so far, an n-gram's if it promises half as much again.
+ * With a given draft length they are verified
+ * wherever they propose anything, and the draft model proposes elsewhere. */
+
+/* The controllers of a session. Looking up costs and accepts otherwise in every text, so what is
+ * learned of it stays with the session; all sessions of a package draft with one model. */
+struct sp_draft_mix {
+    struct sp_drafting_controller ngram_controller, grammar_controller;
+    struct sp_draft_length draft, ngram, grammar_draft;
+    bool ngram_if_automatic; /* no lookup with a given draft length */
+};
+
+/* The drafter whose tokens were verified. */
+enum sp_proposed_by { SP_PROPOSED_BY_DRAFT, SP_PROPOSED_BY_NGRAM, SP_PROPOSED_BY_GRAMMAR };
+
+/* `drafting`: of the draft model; must outlive *mix, which must stay where it is. */
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_drafting_controller *drafting,
+                       bool ngram_if_automatic);
+
+/* Runs one round. most: the greatest number of draft tokens, 0 for a plain step; automatic: the
+ * controllers choose how many of these to draft and to verify. *by: the drafter whose tokens were
+ * verified, SP_PROPOSED_BY_DRAFT if there were none. Fills *round. */
+SP_MUST_CHECK enum sp_status sp_draft_mix_round(struct sp_draft_mix *mix,
+                                                struct sp_speculator *speculator, size_t most,
+                                                bool automatic, const struct sp_chooser *chooser,
+                                                sp_emit_fn *emit, void *context,
+                                                struct sp_round *round, enum sp_proposed_by *by,
                                                 struct sp_err *err);
 
 #endif
