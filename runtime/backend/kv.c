@@ -204,23 +204,16 @@ void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_
                      from->type != SP_CACHE_Q8);
 }
 
-static float number_at(const struct sp_kv *kv, const uint8_t *block, size_t i)
+float sp_kv_number(const struct sp_kv *kv, size_t pos, bool is_value, size_t i)
 {
+    const uint8_t *block = is_value ? sp_kv_values(kv, 0, pos) : sp_kv_keys(kv, 0, pos);
+    size_t lane = pos % SP_KV_BLOCK,
+           at = is_value ? lane * kv->value_dim + i : i * SP_KV_BLOCK + lane;
     float x;
 
-    if (kv->type == SP_CACHE_F16) return sp_f32_of_f16(sp_get16(block + 2 * i));
-    memcpy(&x, block + 4 * i, sizeof x);
+    if (kv->type == SP_CACHE_F16) return sp_f32_of_f16(sp_get16(block + 2 * at));
+    memcpy(&x, block + 4 * at, sizeof x);
     return x;
-}
-
-float sp_kv_key_number(const struct sp_kv *kv, size_t pos, size_t i)
-{
-    return number_at(kv, sp_kv_keys(kv, 0, pos), i * SP_KV_BLOCK + pos % SP_KV_BLOCK);
-}
-
-float sp_kv_value_number(const struct sp_kv *kv, size_t pos, size_t i)
-{
-    return number_at(kv, sp_kv_values(kv, 0, pos), pos % SP_KV_BLOCK * kv->value_dim + i);
 }
 
 uint8_t *sp_kv_span(const struct sp_kv *kv, size_t span, bool is_value, size_t *size)

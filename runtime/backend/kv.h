@@ -96,8 +96,7 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 }
 
 /* Number i of the key, or of the value, that head 0 has at a position; not of 8-bit caches. */
-float sp_kv_key_number(const struct sp_kv *kv, size_t pos, size_t i);
-float sp_kv_value_number(const struct sp_kv *kv, size_t pos, size_t i);
+float sp_kv_number(const struct sp_kv *kv, size_t pos, bool is_value, size_t i);
 
 /* The keys, or the values, of all heads in one span: *size bytes; NULL of none. */
 uint8_t *sp_kv_span(const struct sp_kv *kv, size_t span, bool is_value, size_t *size);

@@ -163,11 +163,11 @@ void sp_pool_tokens(float *out, const struct sp_token_pool *p)
                 size_t column = (j + p->rate < p->n ? 0 : p->width - p->dim) + d;
                 float gate = 0, x;
                 if (p->bias)
-                    gate = sp_kv_value_number(p->from, at, p->keyed ? column : p->dim + d) +
+                    gate = sp_kv_number(p->from, at, true, p->keyed ? column : p->dim + d) +
                            p->bias[j % p->rate * p->width + column];
                 if (step == 0) max = gate > max ? gate : max;
                 if (step == 0) continue;
-                x = (p->keyed ? sp_kv_key_number : sp_kv_value_number)(p->from, at, column);
+                x = sp_kv_number(p->from, at, !p->keyed, column);
                 sum += sp_expf(gate - max);
                 out[d] += sp_expf(gate - max) * x;
             }
