@@ -30,7 +30,7 @@ struct slot {
     size_t text;                /* number of its text */
     size_t n_read;              /* tokens of it that were read */
     bool taken;
-    double *sum; /* [H] of its hidden states, for the mean; owned */
+    double *sum; /* [H] of its hidden states, for the mean */
 };
 
 struct embedder {
@@ -45,6 +45,7 @@ struct embedder {
     size_t end;             /* the first text of the next group */
     size_t n_done, n_total; /* tokens */
     size_t n_group;         /* tokens of the texts before `end` */
+    struct sp_arena memory; /* of acts and of the sums of slots */
     struct sp_acts acts[2]; /* one row, in turn the input and the output of a dense layer */
     size_t n_dimensions;
     float *out; /* [n_texts][n_dimensions], owned */
@@ -66,10 +67,7 @@ static enum sp_status open_slot(struct embedder *e, struct slot *slot)
         .max_batch = MAX_DECODERS,
         .workspace_of = slot == e->slots ? NULL : e->slots[0].decoder,
     };
-    enum sp_status st;
 
-    st = sp_new(&slot->sum, e->package->target->config.n_hidden, sizeof *slot->sum, e->err);
-    if (st) return st;
     return sp_decoder_open(&slot->decoder, e->package->target, &e->package->backend, &options,
                            e->err);
 }
@@ -347,17 +345,18 @@ static enum sp_status choose_pooling(struct embedder *e)
     return st;
 }
 
-/* Allocates the row that passes through the dense layers. */
+/* Allocates the row that passes through the dense layers, and the sums. */
 static enum sp_status open_rows(struct embedder *e)
 {
-    size_t widest = e->package->target->config.n_hidden;
-    enum sp_status st;
+    size_t n_hidden = e->package->target->config.n_hidden, widest = n_hidden;
 
     for (unsigned i = 0; i < e->pooling.n_dense; i++)
         if (e->pooling.dense[i].n_out > widest) widest = e->pooling.dense[i].n_out;
-    widest = sp_matrix_ld(widest);
-    if ((st = sp_acts_init(&e->acts[0], 1, widest, e->err))) return st;
-    return sp_acts_init(&e->acts[1], 1, widest, e->err);
+    for (size_t i = 0; i < 2; i++)
+        e->acts[i] = sp_arena_acts(&e->memory, 1, sp_matrix_ld(widest));
+    for (size_t i = 0; i < MAX_DECODERS; i++)
+        e->slots[i].sum = sp_arena_new(&e->memory, n_hidden, sizeof(double));
+    return sp_arena_check(&e->memory, e->err);
 }
 
 /* Adds the texts of the next group to those to compute: at least one, whose tokens are counted. */
@@ -410,8 +409,7 @@ static enum sp_status compute_group(struct embedder *e)
     while (e->n_slots > 0) {
         struct slot *slot = &e->slots[--e->n_slots];
         sp_decoder_close(slot->decoder);
-        free(slot->sum);
-        *slot = (struct slot){0};
+        *slot = (struct slot){.sum = slot->sum};
     }
     sp_scheduler_release(scheduler);
     return st;
@@ -433,8 +431,7 @@ static enum sp_status compute(struct embedder *e)
         sp_scheduler_release(e->package->embedding);
         if (is_long) sp_scheduler_release(e->package->long_embedding);
     }
-    sp_acts_release(&e->acts[0]);
-    sp_acts_release(&e->acts[1]);
+    sp_arena_release(&e->memory);
     return st;
 }
 
