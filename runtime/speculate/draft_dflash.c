@@ -107,7 +107,8 @@ static void run_block(struct dflash *d, const uint32_t *ids, size_t n_cached, si
 static void dflash_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
                          const struct sp_proposal *proposal)
 {
-    run_block((struct dflash *)base, ids, n_cached, *n, sp_proposal_needs(proposal));
+    run_block((struct dflash *)base, ids, n_cached, *n,
+              sp_proposal_needs(proposal, SP_LOGITS_PROBABILITY));
 }
 
 static struct sp_logits dflash_logits(const struct sp_drafter *base, size_t i)
@@ -428,7 +429,7 @@ static void dspark_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached
     struct draft_dspark *d = (struct draft_dspark *)base;
 
     run_block(&d->block, ids, n_cached, *n,
-              d->confidence ? sp_proposal_needs_choice(proposal) : sp_proposal_needs(proposal));
+              sp_proposal_needs(proposal, d->confidence ? SP_LOGITS_BEST : SP_LOGITS_PROBABILITY));
     if (d->rank == 0) return;
     memset(d->state, 0, d->rank * sizeof *d->state);
     if (d->markov != SP_MARKOV_RNN || d->block.model->config.draft.first_row == 0) return;

@@ -136,7 +136,7 @@ static void pairs_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
     size_t n_more = p->parallel ? *n - 1 : 0;
     struct sp_batch_seq seq;
 
-    p->needs = sp_proposal_needs(proposal);
+    p->needs = sp_proposal_needs(proposal, SP_LOGITS_PROBABILITY);
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have)

@@ -151,7 +151,7 @@ static void lm_begin(struct sp_drafter *base, uint32_t *ids, size_t n_cached, si
     (void)ids;
     (void)n_cached;
     (void)n;
-    d->needs = d->logits ? sp_proposal_needs_rows(proposal) : sp_proposal_needs(proposal);
+    d->needs = sp_proposal_needs(proposal, d->logits ? SP_LOGITS_ROWS : SP_LOGITS_PROBABILITY);
 }
 
 static struct sp_logits lm_next(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t i,

@@ -88,22 +88,12 @@ void sp_drafter_pass(struct sp_drafter *drafter, struct sp_batch_seq seq, enum s
     drafter->time.part += pass.seconds * (double)seq.n / (double)pass.n_rows;
 }
 
-enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal)
+enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal, enum sp_logits_need own)
 {
-    enum sp_logits_need needs = sp_proposal_needs_choice(proposal);
+    enum sp_logits_need needs = proposal->chooser->needs;
 
-    return needs == SP_LOGITS_BEST && proposal->draft_len ? SP_LOGITS_PROBABILITY : needs;
-}
-
-enum sp_logits_need sp_proposal_needs_choice(const struct sp_proposal *proposal)
-{
-    if (proposal->chooser->needs == SP_LOGITS_BEST) return SP_LOGITS_BEST;
-    return sp_proposal_needs_rows(proposal);
-}
-
-enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal)
-{
-    return proposal->chooser->needs == SP_LOGITS_WHOLE ? SP_LOGITS_WHOLE : SP_LOGITS_ROWS;
+    if (own == SP_LOGITS_PROBABILITY && proposal->draft_len == NULL) own = SP_LOGITS_BEST;
+    return needs < own ? needs : own;
 }
 
 /* Chooses the draft token for position `pos`. *kept becomes false if it is none. */

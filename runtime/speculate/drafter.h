@@ -146,12 +146,10 @@ const unsigned *sp_drafter_taps(const struct sp_model *draft, unsigned *n_taps);
 SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
                                               const struct sp_model *draft, struct sp_err *err);
 
-/* What a proposal needs of logits whose elements are the target's tokens. */
-enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal);
-/* What it needs of them if the draft states its confidence. */
-enum sp_logits_need sp_proposal_needs_choice(const struct sp_proposal *proposal);
-/* What it needs of logits that the draft makes those of the target's tokens from. */
-enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal);
+/* What a proposal needs of logits of which the draft itself reads `own`: SP_LOGITS_PROBABILITY if a
+ * probability is its confidence, SP_LOGITS_BEST if it states that otherwise, SP_LOGITS_ROWS if it
+ * makes those of the target's tokens from them. */
+enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal, enum sp_logits_need own);
 
 /* Writes draft tokens to ids[n_cached + 1 .. n_cached + *n], 1 <= *n <= limit, until the proposal
  * asks for no more; *n becomes their number. A token that the target can never choose is none. */
