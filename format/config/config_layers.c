@@ -176,27 +176,6 @@ static void read_mlp_types(struct layer_rules *r, const char *key)
     }
 }
 
-/* A number, or a list that has the same number for each layer. */
-static void read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
-                         unsigned max, unsigned *out)
-{
-    const struct sp_json *list = sp_text_get(t, key);
-    int64_t first = *out, v;
-
-    if (sp_json_kind(list) != SP_JSON_ARRAY) {
-        sp_text_unsigned(t, key, min, max, out);
-        return;
-    }
-    for (size_t i = 0; i < sp_json_len(list) && !sp_text_failed(t); i++) {
-        v = -1;
-        if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max)
-            SP_INVALID(t, "%s[%zu] is not a number from %u to %u", key, i, min, max);
-        if (i == 0) first = v;
-        if (v != first) SP_REFUSED(t, "%s that differs from layer to layer is not supported", key);
-    }
-    *out = (unsigned)first;
-}
-
 /* Reads which layers have experts. */
 static void read_sparse_layers(struct layer_rules *r)
 {
@@ -233,8 +212,8 @@ static void read_experts(struct layer_rules *r)
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
-    read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts);
-    read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used);
+    sp_text_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts);
+    sp_text_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used);
     if (r->n_experts == 1 && f->expert_period.period) r->n_experts = 0; /* a dense Jamba */
     if (r->n_experts && r->n_experts_used == 0)
         SP_INVALID(r->t, "%s is missing, which %s needs", used, f->name);

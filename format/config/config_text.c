@@ -86,6 +86,26 @@ void sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned 
     sp_member_unsigned(t, holder, key, min, max, out);
 }
 
+void sp_text_uniform(const struct sp_config_text *t, const char *key, unsigned min, unsigned max,
+                     unsigned *out)
+{
+    const struct sp_json *list = sp_text_get(t, key);
+    int64_t first = *out, v;
+
+    if (sp_json_kind(list) != SP_JSON_ARRAY) {
+        sp_text_unsigned(t, key, min, max, out);
+        return;
+    }
+    for (size_t i = 0; i < sp_json_len(list) && !sp_text_failed(t); i++) {
+        v = -1;
+        if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max)
+            SP_INVALID(t, "%s[%zu] is not a number from %u to %u", key, i, min, max);
+        if (i == 0) first = v;
+        if (v != first) SP_REFUSED(t, "%s that differs from layer to layer is not supported", key);
+    }
+    if (!sp_text_failed(t)) *out = (unsigned)first;
+}
+
 void sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min, int64_t max,
                  int64_t *out)
 {

@@ -62,6 +62,9 @@ const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *ke
  * its value is wrong, which is a failure. */
 void sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min, unsigned max,
                       unsigned *out);
+/* Takes a list that has the same number for each layer, too. */
+void sp_text_uniform(const struct sp_config_text *t, const char *key, unsigned min, unsigned max,
+                     unsigned *out);
 void sp_text_i64(const struct sp_config_text *t, const char *key, int64_t min, int64_t max,
                  int64_t *out);
 void sp_text_double(const struct sp_config_text *t, const char *key, double min, double max,
