@@ -110,8 +110,8 @@ static void get_string(struct sp_vocab_reading *r, const char *key, const char *
 }
 
 /* The text of a member of `v`; "" if it has none, which is a failure. */
-static void get_text_of(struct sp_vocab_reading *r, const struct sp_json *v, const char *key,
-                        const char **text, size_t *len)
+static void get_text(struct sp_vocab_reading *r, const struct sp_json *v, const char *key,
+                     const char **text, size_t *len)
 {
     *text = sp_json_to_string(sp_json_get(v, key), len);
     if (*text != NULL) return;
@@ -120,17 +120,12 @@ static void get_text_of(struct sp_vocab_reading *r, const struct sp_json *v, con
     *len = 0;
 }
 
-static void get_text(struct sp_vocab_reading *r, const char *key, const char **text, size_t *len)
-{
-    get_text_of(r, r->v, key, text, len);
-}
-
 /* A member that must be exactly one character. */
 static void get_char(struct sp_vocab_reading *r, const char *key, const char **text, size_t *len)
 {
     size_t n_chars = 0;
 
-    get_text(r, key, text, len);
+    get_text(r, r->v, key, text, len);
     for (size_t i = 0; i < *len; i++)
         n_chars += ((uint8_t)(*text)[i] & 0xC0) != 0x80;
     if (n_chars != 1) SP_VOCAB_INVALID(r, "%s is \"%s\", expected one character", key, *text);
@@ -148,7 +143,7 @@ static void get_pattern(struct sp_vocab_reading *r, struct sp_step *step)
     const struct sp_json *pattern = sp_json_get(r->v, "pattern");
     bool regex = sp_json_has(pattern, "Regex");
 
-    get_text_of(r, pattern, regex ? "Regex" : "String", &step->pattern, &step->pattern_len);
+    get_text(r, pattern, regex ? "Regex" : "String", &step->pattern, &step->pattern_len);
     if (sp_vocab_failed(r)) sp_context(r->err, "pattern");
     if (regex) step->flags |= SP_STEP_REGEX;
     if (step->pattern_len == 0) SP_VOCAB_REFUSED(r, "an empty pattern is not supported");
@@ -195,7 +190,7 @@ static void read_prepend(struct sp_vocab_reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_PREFIX};
 
-    get_text(r, "prepend", &step.text, &step.text_len);
+    get_text(r, r->v, "prepend", &step.text, &step.text_len);
     add(r, step);
 }
 
@@ -256,7 +251,7 @@ static void read_precompiled(struct sp_vocab_reading *r)
 {
     struct sp_step step = {.kind = SP_STEP_CHARSMAP};
 
-    get_text(r, "precompiled_charsmap", &step.pattern, &step.pattern_len);
+    get_text(r, r->v, "precompiled_charsmap", &step.pattern, &step.pattern_len);
     add(r, step);
 }
 
@@ -277,7 +272,7 @@ static void read_replace(struct sp_vocab_reading *r)
     struct sp_step step = {.kind = SP_STEP_REPLACE};
 
     get_pattern(r, &step);
-    get_text(r, "content", &step.text, &step.text_len);
+    get_text(r, r->v, "content", &step.text, &step.text_len);
     add(r, step);
 }
 
