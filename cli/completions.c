@@ -11,11 +11,6 @@ struct options {
 
 static const struct sp_opt opts[] = {{.kind = SP_OPT_END}};
 
-static bool is_listed(const struct sp_command *c)
-{
-    return !c->hidden;
-}
-
 /* True if the value has words to complete: those of a choice or of a value that may be left out,
  * or a number's `auto`. */
 static bool has_words(const struct sp_opt *o)
@@ -69,13 +64,13 @@ static void bash(void)
          "then");
     printf("        COMPREPLY=($(compgen -W \"help");
     for (const struct sp_command *const *c = sp_commands; *c; c++)
-        if (is_listed(*c)) printf(" %s", (*c)->name);
+        if (!(*c)->hidden) printf(" %s", (*c)->name);
     puts("\" -- \"$word\"))\n"
          "        return\n"
          "    fi\n"
          "    case ${COMP_WORDS[1]} in");
     for (const struct sp_command *const *c = sp_commands; *c; c++)
-        if (is_listed(*c)) bash_command(*c);
+        if (!(*c)->hidden) bash_command(*c);
     puts("    esac\n"
          "    case $word in\n"
          "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
@@ -120,7 +115,7 @@ static void zsh(void)
          "    local -a commands\n"
          "    commands=(");
     for (const struct sp_command *const *c = sp_commands; *c; c++) {
-        if (!is_listed(*c)) continue;
+        if ((*c)->hidden) continue;
         printf("        '%s:", (*c)->name);
         put_quoted((*c)->summary, ":\\");
         puts("'");
@@ -135,7 +130,7 @@ static void zsh(void)
          "    shift words; (( CURRENT-- ))\n"
          "    case $command in");
     for (const struct sp_command *const *c = sp_commands; *c; c++) {
-        if (!is_listed(*c)) continue;
+        if ((*c)->hidden) continue;
         printf("    %s)\n        _arguments \\\n", (*c)->name);
         for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++)
             if (o->kind != SP_OPT_HEADING) zsh_option(o);
@@ -166,7 +161,7 @@ static void fish(void)
 {
     puts("complete -c spectool -n __fish_use_subcommand -f -a help -d '" SP_HELP_SUMMARY "'");
     for (const struct sp_command *const *c = sp_commands; *c; c++) {
-        if (!is_listed(*c)) continue;
+        if ((*c)->hidden) continue;
         printf("complete -c spectool -n __fish_use_subcommand -f -a %s -d '", (*c)->name);
         put_quoted((*c)->summary, "");
         puts("'");

@@ -66,14 +66,6 @@ static void note(void *context, const char *sentence)
     sp_note(listener->command, "%s", sentence);
 }
 
-static void put(struct sp_word_wrap *wrap, const char *text, size_t size)
-{
-    if (sp_out_is_screen(stdout))
-        sp_word_wrap_text(wrap, text, size);
-    else
-        fwrite(text, 1, size, stdout);
-}
-
 /* Prints rows of a table. On a terminal that is too narrow for one of them the second half of each,
  * after a tab, has a line of its own. */
 static void plan(void *context, const char *rows)
@@ -89,11 +81,11 @@ static void plan(void *context, const char *rows)
     }
     sp_word_wrap_begin(&wrap, stdout);
     wrap.indent = 4;
-    if (sp_out_is_screen(stdout) && widest > (size_t)wrap.width) between = "\n    ";
+    if (wrap.width && widest > (size_t)wrap.width) between = "\n    ";
     for (; *rows; rows += len + (rows[len] == '\t')) {
         len = strcspn(rows, "\t");
-        put(&wrap, rows, len);
-        if (rows[len]) put(&wrap, between, strlen(between));
+        sp_word_wrap_text(&wrap, rows, len);
+        if (rows[len]) sp_word_wrap_text(&wrap, between, strlen(between));
     }
     putchar('\n');
 }

@@ -26,7 +26,7 @@ bool sp_input_is_piped(void)
            (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode) || S_ISSOCK(info.st_mode));
 }
 
-void sp_input_announce(const char *what)
+static void announce(const char *what)
 {
     if (sp_out_is_terminal(stdin) && sp_out_is_terminal(stderr))
         sp_word_wrap_print(stderr, 0,
@@ -77,7 +77,7 @@ enum sp_status sp_input_text(struct sp_text *text, const char *path, const char 
     enum sp_status st;
 
     if (is_stdin(path)) {
-        sp_input_announce(what);
+        announce(what);
         return read_stream(text, stdin, sp_input_name(path), most, err);
     }
     if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
@@ -176,7 +176,7 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, size_t number,
     enum sp_status st;
     size_t number = 0, size, len;
 
-    sp_input_announce(what);
+    announce(what);
     while ((st = next_line(&size, &l, err)) == SP_OK && size > 0) {
         const char *text = l.text + l.at;
         number++;

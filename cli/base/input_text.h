@@ -14,14 +14,13 @@
 enum { SP_INPUT_MOST = 64 << 20 }; /* default limit in bytes */
 
 /* *text = the contents of a file, of a pipe (such as a shell's `<(command)` or /dev/stdin) or, if
- * `path` is NULL or "-", of standard input, which sp_input_announce says on a terminal;
+ * `path` is NULL or "-", of standard input. `what`: what is read, such as "a text", which a note
+ * says on a terminal, and how that ends;
  * SP_E_INPUT: longer than `most`, or no file or pipe. */
 SP_MUST_CHECK enum sp_status sp_input_text(struct sp_text *text, const char *path, const char *what,
                                            size_t most, struct sp_err *err);
 /* True if standard input is a pipe, a file or a socket: not a terminal, and not /dev/null. */
 bool sp_input_is_piped(void);
-/* Says on a terminal what is read from it, such as "a text", and how that ends. */
-void sp_input_announce(const char *what);
 /* Returns the name for error messages: `path`, or "standard input". */
 const char *sp_input_name(const char *path);
 
@@ -32,7 +31,7 @@ const char *sp_input_name(const char *path);
  * of more than 64 MiB is SP_E_INPUT. `stop` (NULL: never) ends the loop without an error; it is
  * called before every line, a few times a second while there is no input, and after every signal.
  * If the reader of standard output has closed it the program ends as after a failed write: by
- * SIGPIPE or, if that is ignored, with SP_E_IO. `what`: see sp_input_announce. */
+ * SIGPIPE or, if that is ignored, with SP_E_IO. `what`: as for sp_input_text. */
 SP_MUST_CHECK enum sp_status
 sp_each_line(enum sp_status (*line)(void *context, size_t number, const char *text, size_t size,
                                     struct sp_err *err),

@@ -70,8 +70,8 @@ void sp_table_release(struct sp_table *table);
  * Breaks the lines of a growing text between words at the width of a terminal.
  *
  * A word is shown as it comes; when it turns out not to fit, it is erased and shown again in the
- * next line, so the terminal must have cursor control (sp_out_is_screen). Lines within Markdown's
- * code fences are left as they are. */
+ * next line; where there is no terminal with cursor control (sp_out_is_screen) no line is broken.
+ * Lines within Markdown's code fences are left as they are. */
 
 enum {
     SP_WRAP_WORD_SIZE = 512,
@@ -79,8 +79,8 @@ enum {
 };
 
 struct sp_word_wrap {
-    FILE *file;  /* the terminal; borrowed */
-    int width;   /* columns that a line may have; the terminal's last column stays free */
+    FILE *file;  /* borrowed */
+    int width;   /* columns that a line may have, the last one stays free; 0: no line is broken */
     int indent;  /* blanks before a word that was moved to the next line */
     int column;  /* columns of the current line, its word included */
     int columns; /* columns of the word */

@@ -9,7 +9,9 @@ enum { TAB_COLUMNS = 8, FENCE_LENGTH = 3 };
 
 void sp_word_wrap_begin(struct sp_word_wrap *w, FILE *file)
 {
-    *w = (struct sp_word_wrap){.file = file, .width = sp_out_width(file) - 1, .begins = true};
+    const int width = sp_out_is_screen(file) ? sp_out_width(file) - 1 : 0;
+
+    *w = (struct sp_word_wrap){.file = file, .width = width, .begins = true};
 }
 
 static void begin_line(struct sp_word_wrap *w)
@@ -97,6 +99,10 @@ void sp_word_wrap_text(struct sp_word_wrap *w, const char *text, size_t size)
 {
     size_t n;
 
+    if (w->width == 0) {
+        sp_out_text(w->file, text, size);
+        return;
+    }
     for (; size > 0; text += n, size -= n) {
         int columns = measure(&n, text, size);
         watch_for_fence(w, *text);
@@ -123,13 +129,9 @@ void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list a
     int n = vsnprintf(text, sizeof text, format, args);
     size_t size = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
 
-    if (sp_out_is_screen(file)) {
-        sp_word_wrap_begin(&wrap, file);
-        wrap.indent = indent < wrap.width / 2 ? indent : 0;
-        sp_word_wrap_text(&wrap, text, size);
-    } else {
-        sp_out_text(file, text, size);
-    }
+    sp_word_wrap_begin(&wrap, file);
+    wrap.indent = indent < wrap.width / 2 ? indent : 0;
+    sp_word_wrap_text(&wrap, text, size);
     putc('\n', file);
 }
 

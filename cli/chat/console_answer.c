@@ -19,8 +19,8 @@ struct stream {
     size_t n_left; /* tokens until an answer without a limit is called long; 0: it has one */
     bool logprobs;
     bool progress_drawn, colored, dim;
-    char last;                     /* the last character shown */
-    struct sp_word_wrap wrap;      /* file NULL: lines are not broken */
+    char last; /* the last character shown */
+    struct sp_word_wrap wrap;
     struct sp_chat_reader *reader; /* separates reasoning; borrowed; NULL: all text is content */
     struct sp_repetition repetition;
     double prompt_at;            /* when the prompt began, by sp_seconds(); 0: not yet */
@@ -74,10 +74,7 @@ static void color(struct stream *s, bool on)
 static void write_text(struct stream *s, const char *text, size_t size)
 {
     if (size == 0) return;
-    if (s->wrap.file)
-        sp_word_wrap_text(&s->wrap, text, size);
-    else
-        sp_out_text(stdout, text, size);
+    sp_word_wrap_text(&s->wrap, text, size);
     s->last = text[size - 1];
 }
 
@@ -462,6 +459,7 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
         .started = style->started > 0 ? style->started : sp_seconds(),
         .greedy = request->sampling == NULL || request->sampling->temperature <= 0,
         .last = '\n',
+        .wrap = {.file = stdout},
     };
     struct sp_request r = *request;
     enum sp_status st;
@@ -469,8 +467,7 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     if (r.max_tokens == 0 && !style->quiet && !style->session &&
         !(sp_out_is_terminal(stdout) && sp_out_is_terminal(stderr)))
         stream.n_left = LONG_ANSWER;
-    if (style->wrap && !style->show_draft && sp_out_is_screen(stdout))
-        sp_word_wrap_begin(&stream.wrap, stdout);
+    if (style->wrap && !style->show_draft) sp_word_wrap_begin(&stream.wrap, stdout);
     if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
     *reader = stream.reader;
     r.context = &stream;
