@@ -1,6 +1,6 @@
 /* spectool run: generates an answer to one prompt, or runs an interactive session. */
 #include "cli/commands.h"
-#include "cli/chat/request_settings.h"
+#include "cli/chat/response_format.h"
 #include "cli/chat/loaded_model.h"
 #include "cli/chat/repl.h"
 #include "cli/base/input_text.h"
@@ -325,10 +325,9 @@ static bool caches_drafting(const struct sp_loaded_model *m, const struct option
     return m->package && m->info.draft && !m->no_draft && !o->no_cache;
 }
 
-/* Opens the file, whose path becomes *path, owned by the caller. session: an interactive one, which
- * may still set another draft length. */
-static enum sp_status open_file(struct sp_loaded_model *m, char **path, const struct sp_args *args,
-                                bool session, struct sp_prompt_cache *prompts, struct sp_err *err)
+/* Opens the file. session: an interactive one, which may still set another draft length. */
+static enum sp_status open_file(struct sp_loaded_model *m, const struct sp_args *args, bool session,
+                                struct sp_prompt_cache *prompts, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_backend_opts backend = o->backend;
@@ -339,9 +338,9 @@ static enum sp_status open_file(struct sp_loaded_model *m, char **path, const st
     if (!o->no_cache) {
         if (m->name != args->operands[0] && !sp_packed_checkpoint_is_needed(m->name))
             type = NULL; /* of a packed file that a session loads */
-        if ((st = sp_packed_checkpoint_find(path, m->name, type, args->command->name, err)))
+        if ((st = sp_packed_checkpoint_find(&m->own_path, m->name, type, args->command->name, err)))
             return st;
-        m->path = *path;
+        m->path = m->own_path;
         m->style.started = sp_seconds();
     }
     if ((st = sp_loaded_model_read(m, args, o->raw || o->ids, o->system, err))) return st;
@@ -365,14 +364,13 @@ static enum sp_status open_file(struct sp_loaded_model *m, char **path, const st
 struct opener {
     const struct sp_args *args;
     struct sp_prompt_cache *prompts;
-    char **path, *name; /* of the present model; owned by `run` */
 };
 
 /* As sp_repl_opener has it. The conversation goes through a saved session. */
 static enum sp_status open_other(void *context, struct sp_loaded_model *m, const char *name,
                                  struct sp_err *err)
 {
-    struct opener *opener = context;
+    const struct opener *opener = context;
     const struct options *o = opener->args->options;
     struct sp_settings settings = o->settings, kept;
     struct sp_loaded_model next = {.settings = &settings,
@@ -387,16 +385,16 @@ static enum sp_status open_other(void *context, struct sp_loaded_model *m, const
     struct sp_loaded_model before = *m;
     struct sp_temp_file saved = {0};
     struct sp_err why = {0};
-    char *path = NULL, *own_name = NULL, *other = NULL;
+    char *other = NULL;
     enum sp_status st;
 
     if (o->backend.group || sp_args_given(opener->args, "ranks"))
         return sp_fail(err, SP_E_UNSUPPORTED, "several processes keep the model that they have");
-    if ((st = sp_copy_text(&own_name, name, strlen(name), err))) return st;
-    next.name = next.path = own_name;
+    if ((st = sp_copy_text(&next.own_name, name, strlen(name), err))) return st;
+    next.name = next.path = next.own_name;
     if ((st = sp_temp_file_open(&saved, "session", err))) goto done;
     if (m->conversation.template && (st = sp_saved_session_write(saved.path, m, err))) goto done;
-    if ((st = open_file(&next, &path, opener->args, true, opener->prompts, err))) goto done;
+    if ((st = open_file(&next, opener->args, true, opener->prompts, err))) goto done;
     if (caches_drafting(m, o)) sp_drafting_cache_save(m->package);
     *m = next;
     m->settings = before.settings;
@@ -406,19 +404,12 @@ static enum sp_status open_other(void *context, struct sp_loaded_model *m, const
     settings = kept;
     next = before; /* is closed below */
     next.settings = &settings;
-    free(*opener->path);
-    free(opener->name);
-    *opener->path = path;
-    opener->name = own_name;
-    path = own_name = NULL;
     if (sp_file_exists(saved.path) && sp_saved_session_read(saved.path, m, &other, &why))
         sp_repl_reply("The conversation begins anew: %s.", why.text);
 done:
     sp_loaded_model_close(&next);
     sp_temp_file_remove(&saved);
     free(other);
-    free(path);
-    free(own_name);
     return st;
 }
 
@@ -453,8 +444,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     };
     struct sp_grammar *grammar = NULL;
     struct sp_prompt_cache *prompts = NULL;
-    char *path = NULL, *folder = NULL;
-    struct opener opener = {.args = args, .path = &path};
+    char *folder = NULL;
+    struct opener opener = {.args = args};
     const struct sp_repl_opener repl_opener = {open_other, &opener};
     enum sp_status st;
 
@@ -466,7 +457,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = sp_prompt_folder_open(&prompts, &folder, &o->backend, args->command->name, err)))
         goto done;
     opener.prompts = prompts;
-    if ((st = open_file(&m, &path, args, session, prompts, err))) goto done;
+    if ((st = open_file(&m, args, session, prompts, err))) goto done;
     if (!session && m.conversation.template == NULL) m.style.wrap = false;
     if (o->verbose && !m.style.json) sp_settings_print(stderr, &settings);
     note_draft_len(&m);
@@ -482,8 +473,6 @@ done:
     sp_record_close(m.record);
     sp_grammar_close(grammar);
     free(folder);
-    free(opener.name);
-    free(path);
     return st;
 }
 

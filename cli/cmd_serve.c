@@ -123,9 +123,7 @@ static const struct sp_opt opts[] = {
 /* ---- signals ---- */
 
 struct guard {
-    const struct sp_serve *serve; /* set before `serving` */
-    struct sp_serve_queue *queue;
-    struct sp_serve_models *models; /* set before `serving` */
+    const struct sp_serve *serve;
     double patience; /* seconds that answers have after a signal; negative: no limit */
     sigset_t signals;
     bool has_ranks;         /* of this program, which are its only children */
@@ -179,11 +177,11 @@ static int shut_down(struct guard *g)
 {
     int number = 0;
 
-    sp_serve_models_stop(g->models);
-    sp_serve_queue_close(g->queue, false);
+    sp_serve_models_stop(g->serve->models);
+    sp_serve_queue_close(g->serve->queue, false);
     sp_serve_log_shutdown(g->serve, g->patience);
     if (g->patience >= 0 && (number = await_signal(&g->signals, g->patience)) == 0)
-        sp_serve_queue_close(g->queue, true);
+        sp_serve_queue_close(g->serve->queue, true);
     return number == 0 && sigwait(&g->signals, &number) ? 0 : number;
 }
 
@@ -259,13 +257,13 @@ static enum sp_status open_listeners(struct sp_listeners *out, const struct sp_a
                                      struct sp_err *err)
 {
     const struct options *o = args->options;
+    enum sp_status st = sp_listen_activated(out, err);
 
-    if (!sp_listen_is_activated()) return sp_listen(out, o->host, (unsigned)o->port, err);
-    if (sp_args_given(args, "host") || sp_args_given(args, "port")) {
-        return sp_fail(err, SP_E_USAGE,
-                       "--host and --port have no effect on the sockets of LISTEN_FDS");
-    }
-    return sp_listen_activated(out, err);
+    if (st) return st;
+    if (out->n == 0) return sp_listen(out, o->host, (unsigned)o->port, err);
+    if (!sp_args_given(args, "host") && !sp_args_given(args, "port")) return SP_OK;
+    return sp_fail(err, SP_E_USAGE,
+                   "--host and --port have no effect on the sockets of LISTEN_FDS");
 }
 
 /* Gives responses that the queue does not generate, and slow clients, the time that is left. */
@@ -496,7 +494,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_listeners listeners = {.n = 0};
     char *prompts = NULL;
     struct sp_strbuf cors = {0};
-    struct guard guard = {.patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
+    struct guard guard = {
+        .serve = &s, .patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
     enum sp_status st;
 
     if ((st = read_origins(&cors, &o->cors, err)) ||
@@ -505,7 +504,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         return st;
     }
     s.cors = cors.at;
-    guard.queue = s.queue;
     sp_file_guard_start();
     return_large_blocks();
     opener.options.backend.max_batch = (size_t)o->sessions;
@@ -522,8 +520,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = sp_serve_opener_open(&opener, &o->names, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err)))
         goto done;
-    guard.serve = &s;
-    guard.models = s.models;
     if (s.n_models == 1 && (st = open_first(&s, args, err))) goto done;
     st = serve_requests(&s, args, &listeners, &guard, err);
 done:

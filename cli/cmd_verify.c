@@ -1,7 +1,7 @@
 /* spectool verify: checks the digests of a packed file; with --lossless compares generation with
  * and without drafting, with --reference the logits with the reference decoder's. */
 #include "cli/commands.h"
-#include "cli/chat/request_settings.h"
+#include "cli/chat/response_format.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/verify_prompts.h"
 #include "cli/base/out.h"

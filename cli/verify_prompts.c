@@ -1,6 +1,6 @@
 #include "cli/verify_prompts.h"
 #include "cli/chat/conversation.h"
-#include "cli/chat/request_settings.h"
+#include "cli/chat/response_format.h"
 #include "cli/base/out.h"
 #include "cli/base/signals.h"
 

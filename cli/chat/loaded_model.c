@@ -112,6 +112,8 @@ void sp_loaded_model_close(struct sp_loaded_model *m)
     free(m->loras);
     sp_package_close(m->package);
     sp_settings_release(m->settings);
+    free(m->own_path);
+    free(m->own_name);
 }
 
 /* Drafting options next to --no-draft are only noted, so that commands can be compared with and
@@ -205,14 +207,4 @@ enum sp_status sp_loaded_model_answer(struct sp_result *result, struct sp_chat_r
                            &m->info, &m->style, err);
     if (st) return st;
     return sp_loaded_model_record(m, &request, result, err);
-}
-
-enum sp_status sp_loaded_model_record(const struct sp_loaded_model *m,
-                                      const struct sp_request *request,
-                                      const struct sp_result *result, struct sp_err *err)
-{
-    const struct sp_recorded answer = {m->info.identity, m->backend.kv_type, m->session, request,
-                                       result};
-
-    return sp_record_answer(m->record, &answer, err);
 }

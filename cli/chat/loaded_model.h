@@ -104,8 +104,9 @@ void sp_console_write_json(struct sp_json_out *out, const struct sp_result *resu
                            uint64_t seed, const struct sp_console_style *style);
 
 struct sp_loaded_model {
-    const char *name; /* what the user calls the file; borrowed */
-    const char *path; /* borrowed */
+    const char *name;          /* what the user calls the file; borrowed, or own_name */
+    const char *path;          /* borrowed, or own_path */
+    char *own_name, *own_path; /* owned; NULL: none */
     struct sp_package *package;
     struct sp_package_info info;
     const char *const *adapters; /* [n_adapters] paths of LoRA adapters to open; borrowed */
@@ -181,7 +182,8 @@ sp_loaded_model_answer(struct sp_result *result, struct sp_chat_reader **reader,
                        struct sp_loaded_model *model, const struct sp_ids *ids,
                        const struct sp_chat_prompt *rendered, struct sp_err *err);
 
-/* Appends an answer of the model's session to the record, if there is one. */
+/* Appends an answer of the model's session, unless it was cancelled, to the record, if there is
+ * one; the `digest` of the request was set. [any thread] (record.c) */
 SP_MUST_CHECK enum sp_status sp_loaded_model_record(const struct sp_loaded_model *model,
                                                     const struct sp_request *request,
                                                     const struct sp_result *result,
@@ -272,19 +274,6 @@ struct sp_record;
 SP_MUST_CHECK enum sp_status sp_record_open(struct sp_record **out, const char *path,
                                             struct sp_err *err);
 void sp_record_close(struct sp_record *record); /* NULL is fine */
-
-/* An answer and what it was computed with; all borrowed. */
-struct sp_recorded {
-    uint64_t identity;   /* of the packed file */
-    const char *kv_type; /* NULL: the default one */
-    const struct sp_session *session;
-    const struct sp_request *request; /* its `digest` was set */
-    const struct sp_result *result;
-};
-
-/* Appends an answer, unless it was cancelled. record NULL: does nothing. [any thread] */
-SP_MUST_CHECK enum sp_status sp_record_answer(struct sp_record *record,
-                                              const struct sp_recorded *answer, struct sp_err *err);
 
 /* A line that was read. The owner calls sp_record_line_release. */
 struct sp_record_line {

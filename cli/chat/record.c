@@ -122,23 +122,23 @@ static enum sp_status append(struct sp_record *record, const char *bytes, size_t
     return st;
 }
 
-enum sp_status sp_record_answer(struct sp_record *record, const struct sp_recorded *a,
-                                struct sp_err *err)
+enum sp_status sp_loaded_model_record(const struct sp_loaded_model *m, const struct sp_request *r,
+                                      const struct sp_result *result, struct sp_err *err)
 {
     const struct sp_sampling standard = SP_SAMPLING_INIT;
-    const struct sp_request *r = a->request;
     const struct sp_lora *lora;
     struct sp_json_out out = {0};
     float scale;
     struct sp_text line;
     enum sp_status st;
 
-    if (record == NULL || a->result->stop == SP_STOP_CANCELLED) return SP_OK;
-    lora = sp_session_lora(a->session, &scale);
+    if (m->record == NULL || result->stop == SP_STOP_CANCELLED) return SP_OK;
+    lora = sp_session_lora(m->session, &scale);
     sp_json_out_put(&out, "{version:%s", sp_version());
-    hash_to_json(&out, "file", a->identity);
-    sp_json_out_text(&out, "kv_type", a->kv_type ? a->kv_type : sp_backend_kv_types[0]);
-    sp_json_out_u64(&out, "num_ctx", sp_session_n_context(a->session));
+    hash_to_json(&out, "file", m->info.identity);
+    sp_json_out_text(&out, "kv_type",
+                     m->backend.kv_type ? m->backend.kv_type : sp_backend_kv_types[0]);
+    sp_json_out_u64(&out, "num_ctx", sp_session_n_context(m->session));
     if (lora) {
         hash_to_json(&out, "adapter", sp_lora_digest(lora, scale));
         sp_json_out_double(&out, "adapter_scale", (double)scale);
@@ -146,11 +146,11 @@ enum sp_status sp_record_answer(struct sp_record *record, const struct sp_record
     sp_ids_to_json(&out, "prompt", r->prompt, r->n_prompt);
     sampling_to_json(&out, r->sampling ? r->sampling : &standard);
     sp_json_out_bool(&out, "logits_only", is_constrained(r));
-    sp_ids_to_json(&out, "ids", a->result->ids, a->result->n_ids);
-    hash_to_json(&out, "logits_xxh3", a->result->logits_digest);
+    sp_ids_to_json(&out, "ids", result->ids, result->n_ids);
+    hash_to_json(&out, "logits_xxh3", result->logits_digest);
     sp_json_out_end_line(&out);
     if ((st = sp_json_out_take(&line, &out, err))) return st;
-    st = append(record, line.at, line.size, err);
+    st = append(m->record, line.at, line.size, err);
     free(line.at);
     return st;
 }

@@ -1,7 +1,7 @@
 #include "cli/chat/repl.h"
 #include "cli/base/out.h"
 #include "cli/base/user_folder.h"
-#include "cli/chat/request_settings.h"
+#include "cli/chat/response_format.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -293,18 +293,14 @@ static void show_template(const struct sp_conversation *c)
 static void show_messages(const struct sp_loaded_model *m)
 {
     const struct sp_conversation *c = &m->conversation;
-    bool wraps = m->style.wrap && sp_out_is_screen(stdout);
-    struct sp_word_wrap wrap;
+    struct sp_word_wrap wrap = {.file = stdout};
 
     if (c->n_turns == 0) puts("none");
     for (size_t i = 0; i < c->n_turns; i++) {
         const char *const texts[] = {c->turns[i].role, ": ", c->turns[i].content};
-        if (wraps) sp_word_wrap_begin(&wrap, stdout);
+        if (m->style.wrap) sp_word_wrap_begin(&wrap, stdout);
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-            if (wraps)
-                sp_word_wrap_text(&wrap, texts[k], strlen(texts[k]));
-            else
-                show_text(texts[k]);
+            sp_word_wrap_text(&wrap, texts[k], strlen(texts[k]));
         putchar('\n');
     }
 }

@@ -38,7 +38,7 @@ static enum sp_status read_thinking(const struct sp_serve_member *m, struct sp_e
     enum sp_status st;
 
     if (type == NULL)
-        return sp_request_wrong("thinking.type", sp_json_get(m->value, "type"), "a text", err);
+        return sp_serve_wrong("thinking.type", sp_json_get(m->value, "type"), "a text", err);
     request->is_think_set = true;
     request->think = strcmp(type, "disabled") != 0;
     if (request->think && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0) {
@@ -85,7 +85,7 @@ static enum sp_status read_edits(const struct sp_serve_member *m, struct sp_err 
     const struct sp_json *edits = sp_json_get(m->value, "edits");
 
     if (edits != NULL && sp_json_kind(edits) != SP_JSON_ARRAY)
-        return sp_request_wrong("context_management.edits", edits, "an array", err);
+        return sp_serve_wrong("context_management.edits", edits, "an array", err);
     for (size_t i = 0; i < sp_json_len(edits); i++) {
         const char *type = sp_json_get_text(sp_json_at(edits, i), "type");
         if (type && strncmp(type, "clear_thinking", strlen("clear_thinking")) == 0) continue;
@@ -120,7 +120,7 @@ static enum sp_status write_tool(struct sp_json_out *out, struct sp_serve_reques
     }
     if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "missing name");
     if (sp_json_kind(schema) != SP_JSON_OBJECT)
-        return sp_request_wrong("input_schema", schema, "an object", err);
+        return sp_serve_wrong("input_schema", schema, "an object", err);
     if ((st = sp_serve_read_fields(request, tool, tool_fields, err))) return st;
     sp_json_out_put(out, "{type:'function', function:{name:%s", name);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
@@ -202,7 +202,7 @@ static enum sp_status read_max_tokens(const struct sp_serve_member *m, struct sp
 {
     int64_t n = 1;
 
-    if (m->value == NULL) return sp_request_wrong("max_tokens", m->value, "a number", err);
+    if (m->value == NULL) return sp_serve_wrong("max_tokens", m->value, "a number", err);
     if (sp_json_to_i64(m->value, &n) && n < 1)
         return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
     return sp_serve_read_setting(m, err);
@@ -213,7 +213,7 @@ static enum sp_status read_stops(const struct sp_serve_member *m, struct sp_err 
     enum sp_status st;
 
     if (sp_json_kind(m->value) != SP_JSON_ARRAY)
-        return sp_request_wrong("stop_sequences", m->value, "an array", err);
+        return sp_serve_wrong("stop_sequences", m->value, "an array", err);
     if ((st = sp_serve_read_stops(m, err))) sp_context(err, "stop_sequences");
     return st;
 }

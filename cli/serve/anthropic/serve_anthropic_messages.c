@@ -51,7 +51,7 @@ static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, 
 
     if (sp_json_kind(content) == SP_JSON_STRING) return add_text(to, content, false, err);
     if (sp_json_kind(content) != SP_JSON_ARRAY)
-        return sp_request_wrong("content", content, blocks, err);
+        return sp_serve_wrong("content", content, blocks, err);
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         const struct sp_json *block = sp_json_at(content, i);
         const char *type = type_of(block);
@@ -182,7 +182,7 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
     if (sp_json_kind(content) == SP_JSON_STRING)
         return add_text(&turn->text, content, strcmp(role, "assistant") == 0, err);
     if (sp_json_kind(content) != SP_JSON_ARRAY)
-        return sp_request_wrong("content", content, blocks, err);
+        return sp_serve_wrong("content", content, blocks, err);
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         st = add_block(out, turn, sp_json_at(content, i), err);
         if (st) sp_context(err, "content[%zu]", i);

@@ -39,9 +39,7 @@ struct sp_listeners {
  * that path. A socket file on which no process listens is replaced; any other file is refused. */
 SP_MUST_CHECK enum sp_status sp_listen(struct sp_listeners *out, const char *host, unsigned port,
                                        struct sp_err *err);
-/* True if systemd has passed sockets to this process (sd_listen_fds(3)). */
-bool sp_listen_is_activated(void);
-/* Takes the sockets that systemd has passed. */
+/* Takes the sockets that systemd has passed to this process (sd_listen_fds(3)), if it has. */
 SP_MUST_CHECK enum sp_status sp_listen_activated(struct sp_listeners *out, struct sp_err *err);
 void sp_listen_close(struct sp_listeners *listeners);
 

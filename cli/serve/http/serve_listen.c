@@ -148,11 +148,6 @@ static long n_passed(void)
     return pid && n && strtol(pid, NULL, 10) == (long)getpid() ? strtol(n, NULL, 10) : 0;
 }
 
-bool sp_listen_is_activated(void)
-{
-    return n_passed() > 0;
-}
-
 enum sp_status sp_listen_activated(struct sp_listeners *out, struct sp_err *err)
 {
     long n = n_passed();

@@ -36,13 +36,6 @@ struct sp_serve_usage {
 void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *result,
                         const struct sp_chat_answer *message, bool first, size_t period);
 
-/* Writes the text that the log shows for n answers, or with `json` members of a JSON object; `last`
- * is the result of the last one. Returns `text`. */
-enum { SP_SERVE_USAGE_TEXT = 512 };
-const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT],
-                                    const struct sp_serve_usage *usage, size_t n,
-                                    const struct sp_result *last, bool json);
-
 struct sp_serve_api;
 struct sp_http_connection;
 
@@ -143,9 +136,11 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *queue, struct sp_serve_
 bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,
                         const struct sp_result *result, const struct sp_chat_answer *message,
                         bool first, size_t period);
-/* Sets the text that the log shows for the job. */
+/* Sets what the log shows for the job: a text or, with `json`, members of a JSON object; `last` is
+ * the result of its last answer. */
 void sp_serve_queue_describe(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                             const char *text);
+                             const struct sp_serve_usage *usage, const struct sp_result *last,
+                             bool json);
 /* Ends the work on an answer that sp_serve_queue_take returned. After the last answer of a job its
  * model is released, and only then is the end of the response sent: the next request of the client
  * finds what was in use free. models: may be NULL if the job has no model. */
@@ -385,7 +380,7 @@ SP_MUST_CHECK enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
                                                   const struct sp_serve_request *request,
                                                   size_t which, struct sp_err *err);
 
-/* *n = the number of tokens of the prompt. [any thread] */
+/* *n_tokens = the number of tokens of a conversation. [any thread] */
 SP_MUST_CHECK enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                                    const struct sp_serve_request *request,
                                                    struct sp_err *err);

@@ -196,15 +196,6 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
     return is_abandoned(a);
 }
 
-static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
-{
-    char text[SP_SERVE_USAGE_TEXT];
-
-    sp_serve_queue_describe(
-        a->serve->queue, a->job,
-        sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result, a->serve->log_json));
-}
-
 /* Completes the response after the last of its answers has ended. */
 static void close_all(struct answer_run *a)
 {
@@ -213,7 +204,7 @@ static void close_all(struct answer_run *a)
     a->response.usage = &job->usage;
     a->response.outputs = job->answers;
     a->response.n_answers = job->n_answers;
-    describe(a, &job->usage);
+    sp_serve_queue_describe(a->serve->queue, job, &job->usage, &a->result, a->serve->log_json);
     if (job->api->close == NULL) return;
     open_out(a);
     job->api->close(&a->response, &a->result);
@@ -477,7 +468,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     } else if (job->n_answers == 1) {
         struct sp_serve_usage usage = {0};
         sp_serve_usage_add(&usage, &a.result, &a.message, true, a.repetition.period);
-        describe(&a, &usage);
+        sp_serve_queue_describe(serve->queue, job, &usage, &a.result, serve->log_json);
     }
 done:
     if (!a.sent) report_failure(&a, &err);

@@ -196,11 +196,6 @@ static enum sp_status read_gap(struct sp_serve_prompt *p, const struct sp_serve_
     return st;
 }
 
-static bool is_rendered(const struct sp_serve_request *request)
-{
-    return request->messages || request->prompt || request->chat_ids;
-}
-
 enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve *serve,
                                     const struct sp_serve_request *request, size_t which,
                                     struct sp_err *err)
@@ -209,7 +204,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
-    if (is_rendered(request))
+    if (request->messages || request->prompt || request->chat_ids)
         st = render(&p, NULL, serve, request, err);
     else if (request->suffix)
         st = read_gap(&p, request, which, err);
@@ -226,16 +221,9 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                      const struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_loaded_model *loaded = request->model->loaded;
     struct sp_serve_prompt p = {.n_ids = 0};
-    enum sp_status st;
+    enum sp_status st = render(&p, n_tokens, serve, request, err);
 
-    if (is_rendered(request)) {
-        st = render(&p, n_tokens, serve, request, err);
-    } else {
-        st = read_raw(&p, &request->prompts[0], loaded, err);
-        *n_tokens = p.n_ids;
-    }
     sp_serve_prompt_release(&p);
     return st;
 }

@@ -287,13 +287,6 @@ bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
     return last;
 }
 
-void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
-{
-    pthread_mutex_lock(&q->lock);
-    if (sp_strbuf_append(&job->log_line, text, strlen(text), NULL)) job->aborted = true;
-    pthread_mutex_unlock(&q->lock);
-}
-
 void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job,
                         struct sp_serve_models *models)
 {
@@ -337,10 +330,12 @@ static double rate(const struct sp_result *r)
     return seconds > 0 && r->n_ids > 0 ? (double)(r->n_ids - 1) / seconds : 0;
 }
 
-static const char *describe_json(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
-                                 size_t n, const struct sp_result *last)
+enum { USAGE_TEXT = 512 };
+
+static void describe_json(char text[USAGE_TEXT], const struct sp_serve_usage *t, size_t n,
+                          const struct sp_result *last)
 {
-    snprintf(text, SP_SERVE_USAGE_TEXT,
+    snprintf(text, USAGE_TEXT,
              "\"answers\": %zu, \"prompt_tokens\": %zu, \"cached_tokens\": %zu, "
              "\"prompt_seconds\": %.4f, \"generated_tokens\": %zu, \"generation_seconds\": %.4f, "
              "\"draft_tokens\": %zu, \"accepted_tokens\": %zu, \"repeating_answers\": %zu, "
@@ -348,17 +343,15 @@ static const char *describe_json(char text[SP_SERVE_USAGE_TEXT], const struct sp
              "\"stop\": \"%s\"",
              n, t->n_prompt, t->n_reused, t->prompt_seconds, t->n_ids, t->generation_seconds,
              t->drafted, t->accepted, t->n_repeating, t->period, sp_stop_name(last->stop));
-    return text;
 }
 
 /* Several answers have no common rate and stop reason, so these are written for a single answer
  * only. One token, which the prompt's pass generates, has no rate. */
-const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
-                                    size_t n, const struct sp_result *last, bool json)
+static void describe(char text[USAGE_TEXT], const struct sp_serve_usage *t, size_t n,
+                     const struct sp_result *last)
 {
     char details[96] = "", accepted[64] = "", loop[64] = "", stop[32] = "";
 
-    if (json) return describe_json(text, t, n, last);
     if (n > 1) {
         int len = snprintf(details, sizeof details, " in %zu answers", n);
         if (t->n_repeating > 0) {
@@ -377,7 +370,18 @@ const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct
         snprintf(accepted, sizeof accepted, ", %zu of %zu draft tokens accepted", t->accepted,
                  t->drafted);
     }
-    snprintf(text, SP_SERVE_USAGE_TEXT, "%zu (%zu cached) + %zu tokens, prompt %.2f s%s%s%s%s",
-             t->n_prompt, t->n_reused, t->n_ids, t->prompt_seconds, details, accepted, loop, stop);
-    return text;
+    snprintf(text, USAGE_TEXT, "%zu (%zu cached) + %zu tokens, prompt %.2f s%s%s%s%s", t->n_prompt,
+             t->n_reused, t->n_ids, t->prompt_seconds, details, accepted, loop, stop);
+}
+
+void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job,
+                             const struct sp_serve_usage *usage, const struct sp_result *last,
+                             bool json)
+{
+    char text[USAGE_TEXT];
+
+    (json ? describe_json : describe)(text, usage, job->n_answers, last);
+    pthread_mutex_lock(&q->lock);
+    if (sp_strbuf_append(&job->log_line, text, strlen(text), NULL)) job->aborted = true;
+    pthread_mutex_unlock(&q->lock);
 }

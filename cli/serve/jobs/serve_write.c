@@ -107,12 +107,26 @@ int sp_serve_status_of(enum sp_status st)
     }
 }
 
+/* Completes the fault of a sentence that begins with the name of a member of the body. */
+static void find_fault(struct sp_serve_request *request, const char *sentence)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_[].0123456789";
+    struct sp_serve_fault *f = &request->fault;
+    char name[sizeof f->param];
+    size_t len = strspn(sentence, letters);
+
+    if (*f->param || len >= sizeof name) return;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(sentence, "[.: "), sentence);
+    if (sp_json_get(request->body, name))
+        snprintf(f->param, sizeof f->param, "%.*s", (int)len, sentence);
+}
+
 struct sp_serve_failure sp_serve_failure_of(struct sp_serve_request *request, int status,
                                             const char *sentence)
 {
     const struct sp_serve_fault *fault = &request->fault;
 
-    sp_serve_request_find_fault(request, sentence);
+    find_fault(request, sentence);
     return (struct sp_serve_failure){.status = status,
                                      .code = fault->code,
                                      .param = *fault->param ? fault->param : NULL,

@@ -11,7 +11,7 @@ static enum sp_status read_think(const struct sp_serve_member *m, struct sp_err 
     m->request->is_think_set = true;
     if (level != NULL) return sp_serve_set_think_level(m->request, "think", level, err);
     if (sp_json_to_bool(m->value, &m->request->think)) return SP_OK;
-    return sp_request_wrong("think", m->value, "true, false or a level", err);
+    return sp_serve_wrong("think", m->value, "true, false or a level", err);
 }
 
 /* A request for reasoning of a model without it is refused, as ollama does. */

@@ -23,9 +23,30 @@ static enum sp_status check_n(const struct sp_serve_member *m, struct sp_err *er
                    (int)request->n_each, request->n_prompts, SP_SERVE_MAX_ANSWERS);
 }
 
+/* Reads {"ID": bias, ...}. */
 static enum sp_status read_biases(const struct sp_serve_member *m, struct sp_err *err)
 {
-    return sp_request_settings_read_biases(&m->request->settings, m->value, err);
+    enum sp_status st;
+    struct sp_json_iter it = {0};
+
+    if (sp_json_kind(m->value) != SP_JSON_OBJECT) {
+        return sp_serve_wrong("logit_bias", m->value,
+                              "an object with token IDs as keys and numbers as values", err);
+    }
+    while (sp_json_next(m->value, &it)) {
+        char *end;
+        unsigned long long id = strtoull(it.key, &end, 10);
+        double bias;
+        if (*it.key < '0' || *it.key > '9' || *end || id > UINT32_MAX ||
+            !sp_json_to_double(it.value, &bias) || !(bias >= -100 && bias <= 100)) {
+            return sp_fail(err, SP_E_INPUT,
+                           "logit_bias: \"%s\": expected a token ID and a number -100..100",
+                           it.key);
+        }
+        if ((st = sp_settings_add_bias(&m->request->settings, (uint32_t)id, (float)bias, err)))
+            return st;
+    }
+    return SP_OK;
 }
 
 /* ---- what both APIs have ---- */
@@ -137,7 +158,7 @@ static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct s
     }
     to->text = sp_json_to_string(prompt, &to->size);
     if (to->text) return SP_OK;
-    return sp_request_wrong("prompt", prompt, "a string or token IDs", err);
+    return sp_serve_wrong("prompt", prompt, "a string or token IDs", err);
 }
 
 /* Reads one prompt or an array of prompts. */

@@ -1,4 +1,6 @@
 #include "cli/serve/request/serve_request.h"
+#include "format/base/affix.h"
+#include "format/modelfile/modelfile_check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,41 +85,82 @@ enum sp_status sp_serve_read_fields(struct sp_serve_request *request, const stru
 
 /* ---- settings ---- */
 
-/* Says that the member is no number, or a wrong one. */
-static enum sp_status wrong_number(const struct sp_serve_member *m, const char *key,
-                                   enum sp_status st)
+/* Sets the Modelfile's parameter from the member `key`, if there is one. */
+static enum sp_status read_parameter(const struct sp_serve_member *m, const char *key,
+                                     const char *parameter, struct sp_err *err)
 {
-    enum sp_json_kind kind = sp_json_kind(sp_json_get(m->object, key));
-    bool is_number = kind == SP_JSON_INT || kind == SP_JSON_DOUBLE;
+    const struct sp_json *value = sp_json_get(m->object, key);
+    const enum sp_json_kind kind = sp_json_kind(value);
+    const bool is_number = kind == SP_JSON_INT || kind == SP_JSON_DOUBLE;
+    char *text = NULL;
+    enum sp_status st;
 
+    if (value == NULL) return SP_OK;
+    st = is_number ? sp_parameter_of_json(&text, sp_parameter_find(parameter), value, err)
+                   : sp_serve_wrong(key, value, "number", err);
+    if (!st) st = sp_settings_set(&m->request->settings, parameter, text, err);
+    free(text);
+    if (st == SP_OK) return SP_OK;
+    if (sp_begins_with(err->text, parameter)) {
+        const struct sp_err own = *err;
+        *err = (struct sp_err){0};
+        (void)!sp_fail(err, st, "%s%s", key, own.text + strlen(parameter));
+    }
     sp_serve_fault_set(&m->request->fault, is_number ? "invalid_value" : "invalid_type", "%s", key);
     return st;
 }
 
 enum sp_status sp_serve_read_setting(const struct sp_serve_member *m, struct sp_err *err)
 {
-    const struct sp_serve_field *f = m->field;
-    enum sp_status st =
-        sp_request_settings_read(&m->request->settings, m->object, f->key, f->parameter, err);
-
-    return st ? wrong_number(m, f->key, st) : SP_OK;
+    return read_parameter(m, m->field->key, m->field->parameter, err);
 }
 
 static enum sp_status read_named(const struct sp_serve_member *m, enum sp_setting_kind kind,
                                  struct sp_err *err)
 {
-    const char *key;
-    enum sp_status st =
-        sp_request_settings_read_named(&m->request->settings, m->object, kind, &key, err);
+    const char *name;
+    enum sp_status st;
 
-    return st ? wrong_number(m, key, st) : SP_OK;
+    for (size_t i = 0; (name = sp_settings_name(i)); i++)
+        if (sp_settings_kind(name) == kind && (st = read_parameter(m, name, name, err))) return st;
+    return SP_OK;
+}
+
+/* Adds a text to the stop texts or to the sequence breakers. */
+static enum sp_status read_text(struct sp_settings *settings, const char *key,
+                                const struct sp_json *value, const char *expected,
+                                struct sp_err *err)
+{
+    size_t len;
+    const char *text = sp_json_to_string(value, &len);
+
+    if (text == NULL) return sp_serve_wrong(key, value, expected, err);
+    if (len == 0 && strcmp(key, "stop") == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
+    if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "%s contains a NUL", key);
+    return sp_settings_set(settings, key, text, err);
+}
+
+/* Reads an array of texts in the place of the sequence breakers of DRY. */
+static enum sp_status read_breakers(const struct sp_serve_member *m, struct sp_err *err)
+{
+    static const char key[] = "dry_sequence_breakers", expected[] = "an array of strings";
+    const struct sp_json *texts = sp_json_get(m->object, key);
+    struct sp_settings *settings = &m->request->settings;
+    enum sp_status st = SP_OK;
+
+    if (texts == NULL) return SP_OK;
+    if (sp_json_kind(texts) != SP_JSON_ARRAY) return sp_serve_wrong(key, texts, expected, err);
+    if (sp_json_len(texts) == 0) return sp_settings_set(settings, key, "none", err);
+    for (size_t i = 0; i < sp_json_len(texts) && !st; i++)
+        st = read_text(settings, key, sp_json_at(texts, i), expected, err);
+    return st;
 }
 
 enum sp_status sp_serve_read_sampling(const struct sp_serve_member *m, struct sp_err *err)
 {
     enum sp_status st = read_named(m, SP_SETTING_SAMPLING, err);
 
-    return st ? st : sp_request_settings_read_breakers(&m->request->settings, m->object, err);
+    return st ? st : read_breakers(m, err);
 }
 
 enum sp_status sp_serve_read_lengths(const struct sp_serve_member *m, struct sp_err *err)
@@ -127,7 +170,15 @@ enum sp_status sp_serve_read_lengths(const struct sp_serve_member *m, struct sp_
 
 enum sp_status sp_serve_read_stops(const struct sp_serve_member *m, struct sp_err *err)
 {
-    return sp_request_settings_read_stops(&m->request->settings, m->value, err);
+    static const char expected[] = "a string or an array of strings";
+    struct sp_settings *settings = &m->request->settings;
+    enum sp_status st = SP_OK;
+
+    if (sp_json_kind(m->value) != SP_JSON_ARRAY)
+        return read_text(settings, "stop", m->value, expected, err);
+    for (size_t i = 0; i < sp_json_len(m->value) && !st; i++)
+        st = read_text(settings, "stop", sp_json_at(m->value, i), expected, err);
+    return st;
 }
 
 enum sp_status sp_serve_check_top(const struct sp_serve_member *m, struct sp_err *err)
@@ -144,7 +195,7 @@ enum sp_status sp_serve_read_reasoning_budget(const struct sp_serve_member *m, s
     struct sp_serve_request *request = m->request;
     enum sp_status st;
 
-    st = sp_request_settings_read(&request->settings, m->object, key, "reasoning_budget", err);
+    st = read_parameter(m, key, "reasoning_budget", err);
     if (st || request->settings.reasoning_budget < 0 || request->template ||
         request->conversation->chat_info.can_limit_reasoning)
         return st;

@@ -43,7 +43,7 @@ enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json 
     if (content == NULL) return SP_OK;
     if (text != NULL) return sp_strbuf_append(to, text, size, err);
     if (sp_json_kind(content) != SP_JSON_ARRAY)
-        return sp_request_wrong("content", content, "a string or an array of parts", err);
+        return sp_serve_wrong("content", content, "a string or an array of parts", err);
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         st = part_text(&text, &size, &is_answer, sp_json_at(content, i), err);
         if (!st && i > 0 && !is_answer) st = sp_strbuf_append(to, "\n", 1, err);

@@ -18,19 +18,6 @@ void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const ch
     fault->code = code;
 }
 
-void sp_serve_request_find_fault(struct sp_serve_request *request, const char *sentence)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_[].0123456789";
-    struct sp_serve_fault *f = &request->fault;
-    char name[sizeof f->param];
-    size_t len = strspn(sentence, letters);
-
-    if (*f->param || len >= sizeof name) return;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(sentence, "[.: "), sentence);
-    if (sp_json_get(request->body, name))
-        snprintf(f->param, sizeof f->param, "%.*s", (int)len, sentence);
-}
-
 void sp_serve_request_change(struct sp_serve_request *request, const char *format, ...)
 {
     static const char more[] = ", ...";
@@ -125,17 +112,24 @@ enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const 
     return SP_OK;
 }
 
+enum sp_status sp_serve_wrong(const char *key, const struct sp_json *value, const char *expected,
+                              struct sp_err *err)
+{
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
+                   value ? sp_json_kind_name(sp_json_kind(value)) : "missing", expected);
+}
+
 enum sp_status sp_serve_read_kind(const struct sp_json **out, const struct sp_json *object,
                                   const char *key, enum sp_json_kind kind, struct sp_err *err)
 {
     const struct sp_json *value = sp_json_get(object, key);
 
     if (value != NULL && sp_json_kind(value) != kind) {
-        return sp_request_wrong(key, value,
-                                kind == SP_JSON_STRING  ? "a string"
-                                : kind == SP_JSON_ARRAY ? "an array"
-                                                        : "an object",
-                                err);
+        return sp_serve_wrong(key, value,
+                              kind == SP_JSON_STRING  ? "a string"
+                              : kind == SP_JSON_ARRAY ? "an array"
+                                                      : "an object",
+                              err);
     }
     *out = value;
     return SP_OK;

@@ -6,7 +6,7 @@
 #define SP_CLI_SERVE_REQUEST_SERVE_REQUEST_H
 
 #include "cli/chat/loaded_model.h"
-#include "cli/chat/request_settings.h"
+#include "cli/chat/response_format.h"
 #include "format/base/strbuf.h"
 #include "format/json/json_write.h"
 
@@ -86,8 +86,6 @@ struct sp_serve_request {
     char changes[SP_SERVE_CHANGES_TEXT]; /* what is answered otherwise than it was asked, for the
                                           * header X-Changes; empty: nothing */
 };
-/* Completes the fault of a sentence that begins with the name of a member of the body. */
-void sp_serve_request_find_fault(struct sp_serve_request *request, const char *sentence);
 /* Says that a tool of a type that cannot be offered to the model is left out. */
 void sp_serve_request_leave_out(struct sp_serve_request *request, const char *type);
 /* Adds to the changes; what does not fit is left out, which "..." says. */
@@ -105,6 +103,10 @@ SP_MUST_CHECK enum sp_status sp_serve_request_take_prompts(struct sp_serve_reque
 SP_MUST_CHECK enum sp_status sp_serve_request_take_text(struct sp_serve_request *request,
                                                         const struct sp_json *text,
                                                         struct sp_err *err);
+
+/* SP_E_INPUT: KEY is KIND OF VALUE (NULL: missing), expected EXPECTED. */
+enum sp_status sp_serve_wrong(const char *key, const struct sp_json *value, const char *expected,
+                              struct sp_err *err);
 
 /* *out = the member `key`, an object, an array or a string, borrowed; NULL: absent. SP_E_INPUT if
  * it is of another kind, since its contents would be ignored. */
@@ -172,8 +174,9 @@ SP_MUST_CHECK enum sp_status sp_serve_read_fields(struct sp_serve_request *reque
                                                   const struct sp_serve_field *fields,
                                                   struct sp_err *err);
 
-/* Read the setting `parameter`, all members with names of settings of sampling, all with names of
- * limits of the length, and stop texts. */
+/* Read the setting `parameter`, with its range and messages, where 40.0 is the integer 40; all
+ * members with names of settings of sampling; all with names of limits of the length; and stop
+ * texts, one or an array. */
 sp_serve_read_fn sp_serve_read_setting, sp_serve_read_sampling, sp_serve_read_lengths,
     sp_serve_read_stops;
 /* Checks that alternatives of tokens are wanted with log-probabilities: `why` says how to ask for

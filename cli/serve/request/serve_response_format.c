@@ -1,6 +1,6 @@
 /* Reads the response format of a request from the members of each API. */
 #include "cli/serve/request/serve_request.h"
-#include "cli/chat/request_settings.h"
+#include "cli/chat/response_format.h"
 
 #include <string.h>
 

@@ -144,7 +144,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
     if (calls == NULL || (sp_json_kind(calls) == SP_JSON_ARRAY && sp_json_len(calls) == 0))
         return SP_OK;
     if (sp_json_kind(calls) != SP_JSON_ARRAY)
-        return sp_request_wrong("tool_calls", calls, "an array", err);
+        return sp_serve_wrong("tool_calls", calls, "an array", err);
     sp_json_out_begin(out, "tool_calls", '[');
     for (size_t i = 0; i < sp_json_len(calls) && !st; i++) {
         const struct sp_json *call = sp_json_at(calls, i);
