@@ -43,10 +43,7 @@ ids=$(yes -- --ids=1,2 | head -32)
 : >rows
 spectool bench packed.bin --num-predict 1000 --repeat 10 --depths 7 $ids >>rows &
 bench=$!
-for _ in $(seq 600); do
-    [ "$(grep -c 'x ' rows)" -lt 6 ] || break
-    sleep 0.05
-done
+while [ "$(grep -c 'x ' rows)" -lt 6 ] && kill -0 $bench; do sleep 0.05; done
 kill -TERM $bench && echo "$(grep -c '^ *7 .*x ' rows) rows of a running benchmark"
 wait $bench 2>/dev/null
 echo "exit $?"

@@ -358,7 +358,7 @@ TEST(test_endless_body)
 {
     static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
-    enum { CHUNK = 1 << 20, SECONDS = 20 };
+    enum { CHUNK = 1 << 20, SECONDS = 60 };
     size_t size = 8 + CHUNK + 2, sent = 0;
     char *chunk = keep(malloc(size + 1)), status[13] = "";
     int fd = client_connect(&tiny_server);

@@ -92,10 +92,10 @@ static void nap(double seconds)
     nanosleep(&time, NULL);
 }
 
-/* Waits until a model is closed, for at most ten seconds. */
+/* Waits until a model is closed, for at most a minute. */
 static void await_closed(struct fixture *f, size_t i)
 {
-    for (int k = 0; k < 1000 && is_open(f, i); k++)
+    for (int k = 0; k < 6000 && is_open(f, i); k++)
         nap(0.01);
     assert_false(is_open(f, i));
 }

@@ -58,7 +58,7 @@ static int setup(void **state)
 
 static void await_open(const struct server *s, size_t n)
 {
-    for (int i = 0; i < 1000 && served_count_open(s) != n; i++)
+    for (int i = 0; i < 6000 && served_count_open(s) != n; i++)
         nap(0.01);
     assert_int_equal(served_count_open(s), n);
 }
@@ -200,7 +200,7 @@ TEST(test_answers)
         }
         assert_true(grown < 8192);
         server_await_files(&s, n_files);
-        if (i == 0) assert_true(server_count_log(&s, "opened exact") > 3);
+        if (i == 0) assert_true(server_count_log(&s, "opened exact") > (IS_SANITIZED ? 1 : 3));
         r = server_request(&s, "GET", "/metrics", NULL);
         assert_non_null(strstr(r.body, "\nspectool_answers_total{model=\"exact\"} "));
         assert_non_null(strstr(r.body, "\nspectool_answers_total{model=\"coarse\"} "));

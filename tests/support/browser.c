@@ -14,6 +14,7 @@
 
 enum {
     PATIENCE = 60000 /* ms that Chromium has for one answer, on a busy machine */,
+    MOST_NAPS = 3000, /* of 20 ms, in which a page reaches a state */
     SKIPPED = 77
 };
 
@@ -213,10 +214,10 @@ const char *browser_value(struct browser *b, const char *expression)
 
 void browser_await(struct browser *b, const char *expression, const char *value)
 {
-    for (int i = 0; i < 500; i++, nap()) {
+    for (int i = 0; i < MOST_NAPS; i++, nap()) {
         const char *now = browser_value(b, expression);
         if (strcmp(now, value) == 0) return;
-        if (i == 499) fail_msg("%s is \"%s\", not \"%s\"", expression, now, value);
+        if (i == MOST_NAPS - 1) fail_msg("%s is \"%s\", not \"%s\"", expression, now, value);
     }
 }
 

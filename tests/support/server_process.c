@@ -151,7 +151,7 @@ struct server server_start(const char *packed, const char *const *options)
         execv(SPECTOOL, (char **)(uintptr_t)words);
         _exit(127);
     }
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; i < AWAIT_NAPS; i++) {
         nap(0.01);
         if (access(s.log, R_OK) == 0 && read_port(&s)) return s;
         if (waitpid(s.pid, NULL, WNOHANG) == s.pid) break;
@@ -164,7 +164,7 @@ int server_wait(struct server *s)
 {
     int status = 0;
 
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < AWAIT_NAPS; i++) {
         pid_t pid = waitpid(s->pid, &status, WNOHANG);
         if (pid == s->pid) {
             note_ended(pid);

@@ -13,7 +13,8 @@
  *
  * In TEXT \t, \n, \r, \\ and three octal digits behind \ are escapes.
  * At the end of the script Ctrl-D is typed at each prompt. The exit status is the command's, 128
- * and the signal that ended it, or 124 if it did nothing for a minute. */
+ * and the signal that ended it, or 124 if it did nothing for four minutes: on a busy machine
+ * a program with sanitizers may read a long prompt for more than one. */
 #define _GNU_SOURCE /* forkpty */
 #include <ctype.h>
 #include <poll.h>
@@ -27,7 +28,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { PATIENCE = 60000 /* ms without any output */, TIMED_OUT = 124, MAX_SHOWN = 1 << 20 };
+enum { PATIENCE = 240000 /* ms without any output */, TIMED_OUT = 124, MAX_SHOWN = 1 << 20 };
 
 static int terminal;
 static pid_t child;
