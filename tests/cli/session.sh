@@ -3,7 +3,7 @@
 # libedit never frees the name of an added command, which sanitizers report.
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0:malloc_context_size=8
 session() {
     TERM=dumb terminal spectool run "$@" 2>&1 | tr -d '\r' |
         sed '/^context/!s/tokens, .*/tokens, .../; s/^1 token; .*/1 token/; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d

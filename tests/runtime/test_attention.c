@@ -202,6 +202,9 @@ TEST(test_near_the_definition)
     uint64_t seed = 1;
     double worst = 0;
 
+#ifdef SP_RACES_ONLY
+    skip(); /* there is one thread */
+#endif
     for (size_t i = 0; i < 2 * N_SHAPES; i++) {
         struct sequence s;
         open_sequence(&s, shapes[i / 2], SP_CACHE_F32, 300 + next(&seed) % 500,

@@ -131,6 +131,7 @@ TEST(test_threads_and_kernels)
     double first[2] = {-1, -1};
 
     fill_ids(1500);
+    text.n = sp_divergence_of_groups.size;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         struct sp_package *package =
@@ -145,6 +146,7 @@ TEST(test_threads_and_kernels)
         kept_release(n_kept);
         assert_true(measure(open_divergence(package), 7, 1, SP_Q3) == first[1]);
     }
+    text.n = N_IDS;
 }
 
 /* ---- records ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { N = 1500, ROWS = 97, N_SHORT = 60 };
+enum { N = 1100, ROWS = 97, N_SHORT = 60, N_LONG = 1040 };
 
 /* Returns NULL if caches of this type do not support the model's heads. */
 static struct sp_decoder *open_decoder(const struct sp_package *package, enum sp_cache_type type,
@@ -275,10 +275,10 @@ TEST(long_answer)
     size_t most;
 
     generate_ids(ids, N_SHORT, 5, package->target->config.n_vocab);
-    a = generate_run(grown, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
+    a = generate_run(grown, ids, N_SHORT, N_LONG, SP_DRAFT_LENGTH_AUTO, true);
     most = package->caches->used;
-    small = open_session(package, N_SHORT + 1400);
-    b = generate_run(small, ids, N_SHORT, 1400, 4, true);
+    small = open_session(package, N_SHORT + N_LONG);
+    b = generate_run(small, ids, N_SHORT, N_LONG, 4, true);
     generate_assert_same(&a, &b);
     sp_session_close(small);
     assert_int_equal(package->caches->used, most);
@@ -302,7 +302,7 @@ TEST(budgets)
     size_t step;
 
     generate_ids(ids, N, 5, package->target->config.n_vocab);
-    whole = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
+    whole = generate_run(session, ids, N_SHORT, N_LONG, SP_DRAFT_LENGTH_AUTO, true);
     sp_session_close(session);
     session = open_session(package, 0);
     part = generate_run(session, ids, N_SHORT, 1, SP_DRAFT_LENGTH_AUTO, true);
@@ -317,10 +317,10 @@ TEST(budgets)
     assert_non_null(strstr(err.text, "of the limit are left"));
     assert_int_equal(err.topic, SP_TOPIC_CACHES);
     assert_int_equal(sp_session_n_cached(session), 0);
-    part = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
+    part = generate_run(session, ids, N_SHORT, N_LONG, SP_DRAFT_LENGTH_AUTO, true);
     assert_int_equal(part.stop, SP_STOP_MEMORY);
     assert_string_equal(sp_stop_name(part.stop), "memory");
-    assert_in_range(part.n_ids, 100, 1399);
+    assert_in_range(part.n_ids, 100, N_LONG - 1);
     assert_memory_equal(part.ids, whole.ids, part.n_ids * sizeof *part.ids);
     sp_session_close(session);
     sp_package_close(package);

@@ -107,13 +107,16 @@ static void check_rounds(const struct sp_package *package,
     }
 }
 
+/* Chunks of all sizes; where a few suffice, of one size in n_places. */
 static void check_chunks(const struct sp_package *package,
-                         const struct expected_states *expected_states)
+                         const struct expected_states *expected_states, size_t place,
+                         size_t n_places)
 {
     static const size_t chunks[] = {1, 2, 3, 20, 64};
     struct sp_decoder *decoder = open_decoder(package, 128, 64);
 
     for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+        if (FEW_LENGTHS && c % n_places != place % n_places) continue;
         for (size_t pos = 0; pos < N_PROMPT + N_TRUTH; pos += chunks[c]) {
             size_t left = N_PROMPT + N_TRUTH - pos, n = left < chunks[c] ? left : chunks[c];
             run(decoder, expected_states->ids + pos, n, pos, n, n);
@@ -122,22 +125,32 @@ static void check_chunks(const struct sp_package *package,
     }
 }
 
+/* Numbers of threads to be tested with a kernel set. Scalar kernels are slow, more so with
+ * sanitizers. */
+static unsigned most_threads(const struct sp_kernels *kernels)
+{
+    if (!sp_kernels_supported(kernels)) return 0;
+    return kernels == &sp_kernels_ref ? !IS_SANITIZED : 2;
+}
+
+/* The kernel set of what all others are compared with; NULL: the best one. */
+static const char *const reference_kernels = IS_SANITIZED ? NULL : "scalar";
+
 /* place: index of the file, for check_rounds */
 static void check_rollback(const char *path, size_t place)
 {
     size_t n_kept = kept_count(), n_places = 0;
-    struct sp_package *package = keep_package_with(path, "scalar", 1);
+    struct sp_package *package = keep_package_with(path, reference_kernels, 1);
     struct expected_states expected_states;
 
     decode_expected_states(&expected_states, package);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++)
-        if (sp_kernels_supported(*k)) n_places += *k == &sp_kernels_ref ? 1 : 2;
+        n_places += most_threads(*k);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!sp_kernels_supported(*k)) continue;
-        for (unsigned n_threads = 1; n_threads <= (*k == &sp_kernels_ref ? 1 : 2); n_threads++) {
+        for (unsigned n_threads = 1; n_threads <= most_threads(*k); n_threads++) {
             package = keep_package_with(path, (*k)->name, n_threads);
-            check_rounds(package, &expected_states, place++, n_places);
-            check_chunks(package, &expected_states);
+            check_rounds(package, &expected_states, place, n_places);
+            check_chunks(package, &expected_states, place++, n_places);
         }
     }
     kept_release(n_kept);
@@ -241,7 +254,7 @@ enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 static void check_lossless(const char *path, const char *kind, size_t place)
 {
     static const int depths[] = {PLAIN, SP_DRAFT_LENGTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
-    struct sp_package *package = keep_package_with(path, "scalar", 1);
+    struct sp_package *package = keep_package_with(path, reference_kernels, 1);
     struct sp_session *session = open_session(package, 0);
     struct sp_result plain = generate_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;

@@ -180,9 +180,13 @@ static void check(const char *path)
     kept_release(n_kept);
 }
 
+/* Races do not depend on the family. */
 TEST(families)
 {
+    size_t i = 0;
+
     for (const char *const *name = golden_families(); *name; name++) {
+        if (RACES_ONLY && i++ % 12 != 0) continue;
         print_message("%s\n", *name);
         check(packed_family(*name, SP_Q8));
     }

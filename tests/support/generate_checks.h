@@ -5,6 +5,20 @@
 
 #include "runtime/spectool.h"
 
+/* Whether a few draft lengths and numbers of rows suffice: neither memory errors nor the compiler
+ * depend on them. */
+#ifdef SP_FEW_LENGTHS
+enum { FEW_LENGTHS = 1 };
+#else
+enum { FEW_LENGTHS = 0 };
+#endif
+/* Whether only races are looked for (ThreadSanitizer). */
+#ifdef SP_RACES_ONLY
+enum { RACES_ONLY = 1 };
+#else
+enum { RACES_ONLY = 0 };
+#endif
+
 /* Open a packed file and a session, and generate. All is kept (keep.h): closed or released when the
  * test ends. */
 struct sp_package *keep_package(const char *path, const struct sp_package_options *options);
