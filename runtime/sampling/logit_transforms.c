@@ -283,54 +283,39 @@ static void softmax_candidates(struct candidate *c, size_t n, double temperature
         c[i].prob /= sum;
 }
 
-struct softmax {
+/* Exponentials of the vocabulary, by all threads if there are several. */
+struct exponentials {
     const struct sp_sampler_scratch *s;
     double *p; /* [n_vocab] */
-    double max, temperature, sum;
+    double max, temperature;
 };
 
 static void soften_range(void *context, size_t first, size_t n, unsigned worker)
 {
-    const struct softmax *m = context;
+    const struct exponentials *e = context;
 
     (void)worker;
-    m->s->vector->soften(m->p + first, m->s->logits + first, n, m->max, m->temperature);
-}
-
-static void divide_range(void *context, size_t first, size_t n, unsigned worker)
-{
-    const struct softmax *m = context;
-
-    (void)worker;
-    for (size_t i = first; i < first + n; i++)
-        m->p[i] /= m->sum;
-}
-
-/* Runs a step over the vocabulary, by all threads if there are several. */
-static void run_ranges(struct softmax *m, sp_pool_range_fn *fn)
-{
-    enum { LEAST = 4096 };
-
-    if (m->s->pool)
-        sp_pool_run_ranges(m->s->pool, m->s->n_vocab, LEAST, fn, m);
-    else
-        fn(m, 0, m->s->n_vocab, 0);
+    e->s->vector->soften(e->p + first, e->s->logits + first, n, e->max, e->temperature);
 }
 
 /* p = softmax over the whole vocabulary. The sum is eight running sums by id % 8, added as a tree:
  * a single running sum would wait for every addition. */
 static void softmax_all(const struct sp_sampler_scratch *s, double *p, double temperature)
 {
+    enum { LEAST = 4096 }; /* tokens of the shortest range */
     size_t n = s->n_vocab, best = s->vector->argmax(s->logits, n);
-    struct softmax m = {.s = s, .p = p, .max = (double)s->logits[best], .temperature = temperature};
-    double sums[8] = {0};
+    struct exponentials e = {s, p, (double)s->logits[best], temperature};
+    double sums[8] = {0}, sum;
 
-    run_ranges(&m, soften_range);
+    if (s->pool)
+        sp_pool_run_ranges(s->pool, n, LEAST, soften_range, &e);
+    else
+        soften_range(&e, 0, n, 0);
     for (size_t i = 0; i < n; i++)
         sums[i % 8] += p[i];
-    m.sum =
-        ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-    run_ranges(&m, divide_range);
+    sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    for (size_t i = 0; i < n; i++)
+        p[i] /= sum;
 }
 
 /* Collects the tokens with a probability of at least `least` as candidates, or with such a logit,
