@@ -4,6 +4,7 @@
 #include "format/base/clock.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -181,8 +182,8 @@ static size_t rows_beside_answers(const struct sp_scheduler *s)
 
     for (const struct request *r = s->first; r; r = r->next)
         if (r->priority == SP_PRIORITY_PROMPT) n += n ? FOR_NEXT : LEAST;
-    if (rows > (double)n) n = rows < BESIDE_OTHERS ? (size_t)rows : BESIDE_OTHERS;
-    return n < BESIDE_OTHERS ? n : BESIDE_OTHERS;
+    rows = fmax(rows, (double)n);
+    return rows < BESIDE_OTHERS ? (size_t)rows : BESIDE_OTHERS;
 }
 
 struct batch {
@@ -192,28 +193,24 @@ struct batch {
     size_t prompt_rows; /* that the prompts after the entries so far may have together */
 };
 
-/* Leaves a prompt's entry as many rows as it may have in this batch. */
-static void cut(const struct sp_scheduler *s, const struct batch *b, struct sp_batch_seq *seq)
-{
-    size_t most = s->n_in > 1 && b->prompt_rows > BESIDE_OTHERS ? BESIDE_OTHERS : b->prompt_rows;
-
-    if (seq->n <= most) return;
-    seq->n = seq->n_committed = most;
-    seq->n_logits = 0;
-}
-
-/* Moves an entry of the list to the batch if it fits. */
+/* Moves an entry of the list to the batch if it fits; a prompt's with as many rows as it may have.
+ */
 static bool add(struct sp_scheduler *s, struct batch *b, struct request **at)
 {
     struct request *r = *at;
     struct sp_batch_seq *seq = &b->seqs[b->n];
+    size_t most = s->n_in > 1 && b->prompt_rows > BESIDE_OTHERS ? BESIDE_OTHERS : b->prompt_rows;
+    bool is_prompt = r->priority == SP_PRIORITY_PROMPT;
 
     *seq = *r->seq;
-    if (r->priority == SP_PRIORITY_PROMPT) cut(s, b, seq);
+    if (is_prompt && seq->n > most) {
+        seq->n = seq->n_committed = most;
+        seq->n_logits = 0;
+    }
     if (b->n > 0 &&
         (r->priority == SP_PRIORITY_EXCLUSIVE || seq->n == 0 || !sp_batch_fits(b->seqs, b->n + 1)))
         return false;
-    if (r->priority == SP_PRIORITY_PROMPT && s->n_answers > 0) b->prompt_rows -= seq->n;
+    if (is_prompt && s->n_answers > 0) b->prompt_rows -= seq->n;
     b->requests[b->n++] = r;
     *at = r->next;
     return true;
