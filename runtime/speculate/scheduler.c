@@ -176,14 +176,14 @@ size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
 /* The rows that all prompts together may have in a pass beside answers. */
 static size_t rows_beside_answers(const struct sp_scheduler *s)
 {
-    enum { LEAST = 2, FOR_NEXT = 4 }; /* for the first prompt, and for each that waits behind it */
+    enum { LEAST = 2, FOR_NEXT = 16, MOST = 64 }; /* for the first prompt, and each behind it */
     double rows = s->row_seconds > 0 ? s->answer_seconds * 3 / 4 / s->row_seconds : BESIDE_OTHERS;
     size_t n = 0;
 
     for (const struct request *r = s->first; r; r = r->next)
         if (r->priority == SP_PRIORITY_PROMPT) n += n ? FOR_NEXT : LEAST;
-    rows = fmax(rows, (double)n);
-    return rows < BESIDE_OTHERS ? (size_t)rows : BESIDE_OTHERS;
+    if (n > MOST) n = MOST;
+    return (size_t)fmax(fmin(rows, BESIDE_OTHERS), (double)n);
 }
 
 struct batch {

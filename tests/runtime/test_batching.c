@@ -409,8 +409,8 @@ static struct sp_decoder *open_decoder(const struct generate_fixture *g,
                                        const struct sp_decoder *shared)
 {
     return keep_decoder(g->package, model,
-                        &(struct sp_decoder_options){.n_positions = 16,
-                                                     .max_rows = 8,
+                        &(struct sp_decoder_options){.n_positions = 32,
+                                                     .max_rows = 32,
                                                      .max_logit_rows = 1,
                                                      .cache_type = SP_CACHE_F32,
                                                      .max_batch = N_THREADS,
@@ -461,16 +461,16 @@ TEST(draft_passes_run_first)
     }
 }
 
-/* A prompt of 12 tokens, and the passes that it ran in. */
+/* A prompt of 30 tokens, and the passes that it ran in. */
 struct prompt_request {
     struct generate_fixture *g;
     struct sp_decoder *decoder;
-    size_t n_passes, numbers[12], rows[12];
+    size_t n_passes, numbers[30], rows[30];
 };
 
 static void *read_prompt(void *context)
 {
-    enum { N = 12 };
+    enum { N = 30 };
     static const uint32_t ids[N] = {5};
     struct prompt_request *r = context;
     struct sp_batch_seq seq = {.decoder = r->decoder,
@@ -493,10 +493,13 @@ static void *read_prompt(void *context)
     return NULL;
 }
 
-/* Beside an answer of 44 ms, prompts get 6 rows of 5 ms in a pass, one prompt after the other, and
- * at least 2 rows each. */
+/* Beside an answer of 44 ms, a prompt gets 6 rows of 5 ms in a pass, and 2 and 16 where another one
+ * waits behind it. */
 TEST(prompts_are_short_beside_answers)
 {
+    static const struct {
+        size_t n_passes, first, rows[5];
+    } expected[] = {{2, 1, {18, 12}}, {5, 2, {6, 6, 6, 6, 6}}};
     struct generate_fixture g = open_autoregressive();
     struct sp_scheduler *scheduler = g.package->scheduler;
     struct row_request answer = {.g = &g, .target = open_decoder(&g, g.package->target, NULL)};
@@ -518,16 +521,16 @@ TEST(prompts_are_short_beside_answers)
         while (sp_scheduler_n_active(scheduler) < i + 2)
             continue;
     }
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 6; i++)
         run_row(&answer, 1, answer.target, g.package->target, SP_PRIORITY_FIFO);
     sp_scheduler_end_answer(scheduler);
     sp_scheduler_release(scheduler);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(prompts[i].n_passes, 2);
-        for (size_t k = 0; k < 2; k++) {
-            assert_int_equal(prompts[i].rows[k], 6);
-            assert_int_equal(prompts[i].numbers[k], 2 * i + k + 1);
+        assert_int_equal(prompts[i].n_passes, expected[i].n_passes);
+        for (size_t k = 0; k < prompts[i].n_passes; k++) {
+            assert_int_equal(prompts[i].rows[k], expected[i].rows[k]);
+            assert_int_equal(prompts[i].numbers[k], expected[i].first + k);
         }
     }
 }
