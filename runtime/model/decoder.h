@@ -142,9 +142,6 @@ SP_MUST_CHECK enum sp_status sp_decoder_check(const struct sp_decoder *decoder, 
  * committed rows is dropped by not calling this function. */
 void sp_decoder_commit(struct sp_decoder *decoder, size_t n);
 
-/* True if any layer is recurrent; such a decoder continues only from a committed position. */
-bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
-
 /* Computes the logits of rows first..first+n-1 of the last run: final norm, head of the model, soft
  * cap. They are valid until the next call for any decoder that shares the workspace. */
 void sp_decoder_logits(struct sp_decoder *decoder, size_t first, size_t n);
@@ -211,7 +208,8 @@ void sp_decoder_share(struct sp_decoder *decoder, struct sp_prompt_cache *cache,
 SP_MUST_CHECK enum sp_status sp_decoder_transfer_state(struct sp_decoder *decoder,
                                                        struct sp_cache_file *file,
                                                        struct sp_err *err);
-/* The bytes of these states. */
+/* The bytes of these states; 0: no layer is recurrent. A decoder with any continues only from a
+ * committed position. */
 size_t sp_decoder_state_size(const struct sp_decoder *decoder);
 
 /* ---- going back to an earlier position of a sequence ----

@@ -93,18 +93,13 @@ void sp_recurrent_open(struct sp_decoder *d)
 {
     unsigned n = d->model->config.n_layers;
 
-    if (!sp_decoder_is_recurrent(d)) return;
+    if (!sp_config_is_recurrent(&d->model->config)) return;
     d->recurrent = sp_arena_new(&d->memory, n, sizeof *d->recurrent);
     d->spans = sp_arena_new(&d->memory, n * (1 + SP_LAYER_CONVS), sizeof *d->spans);
     for (unsigned i = 0; d->recurrent && d->spans && i < n; i++)
         open_layer(d, i);
     for (size_t i = 0; d->options.checkpoints && i < SP_STATE_CHECKPOINTS; i++)
         d->checkpoints[i].floats = sp_arena_new(&d->memory, d->n_state, sizeof(float));
-}
-
-bool sp_decoder_is_recurrent(const struct sp_decoder *d)
-{
-    return sp_config_is_recurrent(&d->model->config);
 }
 
 /* Copies the states of all layers to a checkpoint, or back. */

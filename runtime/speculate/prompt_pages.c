@@ -235,7 +235,7 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
             read_item(&r, i, 0);
         if (backend->remote == NULL) sp_scheduler_acquire(p->scheduler);
     }
-    if (r.n_good == end && sp_decoder_is_recurrent(p->decoder) &&
+    if (r.n_good == end && sp_decoder_state_size(p->decoder) > 0 &&
         !read_file(p, ids, end - 1, true, true))
         return end - 1;
     return r.n_good;
@@ -244,7 +244,7 @@ static size_t read_pages(const struct sp_prompt_pages *p, const uint32_t *ids, s
 /* The number of pages, at most `most`, after which the sequence can continue. */
 static size_t find(const struct sp_prompt_pages *p, size_t most)
 {
-    bool is_recurrent = sp_decoder_is_recurrent(p->decoder);
+    bool is_recurrent = sp_decoder_state_size(p->decoder) > 0;
     size_t n = 0;
 
     while (n < most && sp_prompt_cache_has(p->cache, p->names[n].text))
@@ -394,6 +394,6 @@ void sp_prompt_pages_keep(struct sp_prompt_pages *p, const uint32_t *ids, size_t
     if (!is_held) sp_scheduler_acquire(p->scheduler);
     if (!good)
         p->n_kept = SIZE_MAX; /* later pages would have none before them */
-    else if (n_cached % SP_SPAN == 0 && sp_decoder_is_recurrent(p->decoder))
+    else if (n_cached % SP_SPAN == 0 && sp_decoder_state_size(p->decoder) > 0)
         keep_state(p, ids, n - 1);
 }

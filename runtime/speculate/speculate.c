@@ -212,7 +212,7 @@ static size_t checkpoint_place(const struct sp_speculator *s, size_t n)
 {
     enum { LAST_TOKENS = 16, LEAST_TOKENS = 64 };
 
-    if (!sp_decoder_is_recurrent(s->decoder) || n - s->n_cached < LEAST_TOKENS) return 0;
+    if (sp_decoder_state_size(s->decoder) == 0 || n - s->n_cached < LEAST_TOKENS) return 0;
     return n - LAST_TOKENS;
 }
 
