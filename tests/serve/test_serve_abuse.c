@@ -131,7 +131,7 @@ TEST(test_text_and_json)
  * own: here the word is the whole text, for a tokenizer that is not byte-level. */
 TEST(test_tokenizer_memory)
 {
-    enum { SIZE = 800000 };
+    enum { SIZE = IS_SANITIZED ? 300000 : 800000 };
     struct server s =
         server_start(packed_file(packed_modelfile(TESTDATA "/embeddings/xlm_roberta", NULL),
                                  SP_DTYPE_NONE, SP_DTYPE_NONE),
@@ -249,7 +249,7 @@ TEST(test_many_connections)
  * the tokens of a text of a fifth of its size. */
 TEST(test_long_prompt)
 {
-    enum { SIZE = 15 << 20 };
+    enum { SIZE = IS_SANITIZED ? 5 << 20 : 15 << 20 };
     char *prompt = blanks("prompt", SIZE), *content = blanks("content", SIZE / 5);
     double began = server_cpu_seconds(&tiny_server), refused;
 
