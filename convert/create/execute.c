@@ -53,13 +53,8 @@ struct chunk {
 struct worker {
     struct sp_scratch scratch;
     float *floats;
-    size_t cap;                            /* floats */
-    float *workspace;                      /* for the encoder of calibrated items */
-    size_t workspace_cap;                  /* floats */
-    float *factors;                        /* made of a calibration's weights */
-    size_t factors_cap;                    /* floats */
-    const struct sp_plan_item *factors_of; /* what they were made for; NULL: nothing yet */
-    uint64_t factors_matrix;
+    size_t cap;                       /* floats */
+    struct sp_gptq_room room;         /* for calibrated items */
     const struct sp_encoder *encoder; /* borrowed from the executor */
 };
 
@@ -193,39 +188,19 @@ static enum sp_status fail_columns(size_t cols, struct sp_err *err)
     return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
 }
 
-/* *factors = those with which a matrix of the item is encoded, NULL if it is not calibrated. */
-static enum sp_status find_factors(const float **factors, struct worker *w,
-                                   const struct sp_plan_item *item, uint64_t matrix,
-                                   struct sp_err *err)
-{
-    size_t cols = (size_t)sp_spec_cols(item->spec), n = 0;
-    enum sp_status st;
-
-    *factors = NULL;
-    if (!sp_gptq_is_weighed(item->weights)) return SP_OK;
-    if (!sp_gptq_size(&n, cols)) return fail_columns(cols, err);
-    if ((st = sp_reserve(&w->factors, &w->factors_cap, n, sizeof *w->factors, err))) return st;
-    *factors = w->factors;
-    if (item->weights.factors) matrix = 0;
-    if (w->factors_of == item && w->factors_matrix == matrix) return SP_OK;
-    sp_gptq_factors(w->factors, item->weights, (size_t)matrix, cols, item->exponents);
-    w->factors_of = item;
-    w->factors_matrix = matrix;
-    return SP_OK;
-}
-
 /* Encodes a panel of m rows x, the first of which is row `row`. */
 static enum sp_status encode_panel(uint8_t *out, const struct sp_plan_item *item, struct worker *w,
                                    const float *x, uint64_t row, size_t m, struct sp_err *err)
 {
     size_t cols = (size_t)sp_spec_cols(item->spec);
     const float *factors;
-    enum sp_status st =
-        find_factors(&factors, w, item, row / item->spec->shape[item->spec->rank - 2], err);
+    enum sp_status st = sp_gptq_prepare(&factors, &w->room, item->weights,
+                                        (size_t)(row / item->spec->shape[item->spec->rank - 2]),
+                                        cols, item->exponents, err);
 
     if (st) return st;
     return sp_panel_encode(out, item->to, w->encoder, x, m, cols, row, factors,
-                           factors ? w->workspace : NULL, err);
+                           factors ? w->room.workspace : NULL, err);
 }
 
 /* Converts rows row..end-1 to panels of `panel_size` bytes, or takes over their codes. */
@@ -269,9 +244,6 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     if (!sp_mul(&n, (size_t)most, panel)) return fail_columns(cols, err);
     if ((st = sp_reserve(&c->out, &c->out_cap, c->size, 1, err))) return st;
     if ((st = sp_reserve(&w->floats, &w->cap, n, sizeof *w->floats, err))) return st;
-    if (sp_gptq_is_weighed(c->item->weights) &&
-        (st = sp_reserve(&w->workspace, &w->workspace_cap, panel, sizeof *w->workspace, err)))
-        return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
@@ -432,8 +404,7 @@ static void close_executor(struct executor *x)
     for (unsigned i = 0; x->workers && i < x->n_workers; i++) {
         sp_scratch_release(&x->workers[i].scratch);
         free(x->workers[i].floats);
-        free(x->workers[i].workspace);
-        free(x->workers[i].factors);
+        sp_gptq_room_release(&x->workers[i].room);
     }
     free(x->workers);
     sp_hash_free(x->read_hash);

@@ -6,6 +6,7 @@
 #include "format/weights/smoothing.h"
 #include "quantize/types/float_cast.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { N = SP_GPTQ_GROUP, MAX_GROUPS = SP_GPTQ_BLOCK / N };
@@ -248,6 +249,36 @@ void sp_gptq_factors(float *out, struct sp_gptq_weights weights, size_t matrix, 
     sp_gptq_size(&n, cols);
     sp_read_bf16(out, weights.factors, n);
     if (exponents) sp_gptq_smooth(out, cols, exponents);
+}
+
+enum sp_status sp_gptq_prepare(const float **factors, struct sp_gptq_room *room,
+                               struct sp_gptq_weights weights, size_t matrix, size_t cols,
+                               const int8_t *exponents, struct sp_err *err)
+{
+    const void *made_of = weights.factors;
+    size_t n, panel;
+    enum sp_status st;
+
+    *factors = NULL;
+    if (!sp_gptq_size(&n, cols) || !sp_mul(&panel, cols, SP_PANEL_ROWS))
+        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+    if ((st = sp_reserve(&room->workspace, &room->workspace_cap, panel, sizeof(float), err)))
+        return st;
+    if (!sp_gptq_is_weighed(weights)) return SP_OK;
+    if ((st = sp_reserve(&room->factors, &room->factors_cap, n, sizeof(float), err))) return st;
+    *factors = room->factors;
+    if (weights.squares) made_of = weights.squares + matrix * cols;
+    if (room->made_of == made_of && room->exponents == exponents) return SP_OK;
+    sp_gptq_factors(room->factors, weights, matrix, cols, exponents);
+    room->made_of = made_of;
+    room->exponents = exponents;
+    return SP_OK;
+}
+
+void sp_gptq_room_release(struct sp_gptq_room *room)
+{
+    free(room->factors);
+    free(room->workspace);
 }
 
 bool sp_gptq_are_squares(const float *squares, size_t n)

@@ -30,6 +30,7 @@
 #ifndef SP_QUANTIZE_TYPES_GPTQ_H
 #define SP_QUANTIZE_TYPES_GPTQ_H
 
+#include "format/base/err.h"
 #include "quantize/types/microscale_fit.h"
 
 #include <stdbool.h>
@@ -91,6 +92,24 @@ static inline bool sp_gptq_is_weighed(struct sp_gptq_weights weights)
  * seen. exponents: NULL, or as in sp_gptq_smooth (not with squares). */
 void sp_gptq_factors(float *out, struct sp_gptq_weights weights, size_t matrix, size_t cols,
                      const int8_t *exponents);
+
+/* The factors of the matrix whose panels a thread encodes, and the encoder's workspace. Zeroed, it
+ * is empty. */
+struct sp_gptq_room {
+    float *factors;   /* [sp_gptq_size] */
+    float *workspace; /* [cols][16] */
+    size_t factors_cap, workspace_cap;
+    const void *made_of; /* the matrix's numbers in the weights; NULL: no factors yet */
+    const int8_t *exponents;
+};
+
+/* Makes the factors as sp_gptq_factors does, unless the last ones were made of the same arrays, and
+ * room for the workspace. *factors = those in the room, NULL if errors weigh equally. */
+SP_MUST_CHECK enum sp_status sp_gptq_prepare(const float **factors, struct sp_gptq_room *room,
+                                             struct sp_gptq_weights weights, size_t matrix,
+                                             size_t cols, const int8_t *exponents,
+                                             struct sp_err *err);
+void sp_gptq_room_release(struct sp_gptq_room *room);
 
 struct sp_microscale_books;
 

@@ -4,6 +4,12 @@
 
 #include <stdlib.h>
 
+/* What one thread needs. */
+struct worker {
+    struct sp_gptq_room room;
+    struct sp_err err; /* the first failure */
+};
+
 /* Panels that are being rounded, one for each item of the pool. */
 struct round_job {
     const struct sp_rounding *rounding;
@@ -11,56 +17,28 @@ struct round_job {
     const bool *used; /* [panels], or NULL: all */
     uint8_t *panels;
     size_t panel_size;
-    float *rows;    /* [threads][2][16][cols]: rows, and space for the encoder */
-    float *factors; /* [n_factors], of squares [threads][n_factors]; NULL: errors weigh equally */
-    size_t n_factors;
-    size_t *matrices; /* [threads] the matrix, counted from 1, of whose squares a thread has them */
-    enum sp_status *results; /* [threads] the first failure, with its message */
-    struct sp_err *errors;   /* [threads] */
+    float *rows;            /* [threads][16][cols] */
+    struct worker *workers; /* [threads] */
 };
-
-static const float *find_factors(const struct round_job *job, size_t matrix, unsigned worker)
-{
-    struct sp_gptq_weights weights = job->rounding->weights;
-    float *factors;
-
-    if (weights.squares == NULL) return job->factors;
-    factors = job->factors + worker * job->n_factors;
-    if (job->matrices[worker] != matrix + 1)
-        sp_gptq_factors(factors, weights, matrix, job->from->cols, NULL);
-    job->matrices[worker] = matrix + 1;
-    return factors;
-}
 
 static void round_panel(void *context, size_t p, unsigned worker)
 {
     const struct round_job *job = context;
     const struct sp_matrix *w = job->from;
     const struct sp_encoder *encoder = job->rounding->encoder;
+    struct worker *own = &job->workers[worker];
+    const float *factors;
     size_t first_row = p % w->n_panels * SP_PANEL_ROWS;
     size_t n = w->rows - first_row < SP_PANEL_ROWS ? w->rows - first_row : SP_PANEL_ROWS;
-    float *rows = job->rows + worker * 2 * SP_PANEL_ROWS * w->cols;
+    float *rows = job->rows + worker * SP_PANEL_ROWS * w->cols;
 
-    if (job->results[worker] || (job->used && !job->used[p])) return;
+    if (own->err.status || (job->used && !job->used[p])) return;
+    if (sp_gptq_prepare(&factors, &own->room, job->rounding->weights, p / w->n_panels, w->cols,
+                        NULL, &own->err))
+        return;
     sp_panel_decode(rows, w->dtype, w->panels + p * w->panel_size, n, w->cols, encoder->kernels);
-    job->results[worker] =
-        sp_panel_encode(job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows, n,
-                        w->cols, first_row, find_factors(job, p / w->n_panels, worker),
-                        rows + SP_PANEL_ROWS * w->cols, &job->errors[worker]);
-}
-
-static enum sp_status open_factors(struct round_job *job, unsigned n_threads, struct sp_err *err)
-{
-    struct sp_gptq_weights weights = job->rounding->weights;
-    enum sp_status st;
-
-    if (!sp_gptq_is_weighed(weights)) return SP_OK;
-    if (!sp_gptq_size(&job->n_factors, job->from->cols))
-        return sp_fail(err, SP_E_UNSUPPORTED, "too many columns");
-    st = sp_new_rows(&job->factors, weights.squares ? n_threads : 1, job->n_factors, err);
-    if (st == SP_OK && weights.factors)
-        sp_gptq_factors(job->factors, weights, 0, job->from->cols, NULL);
-    return st;
+    (void)!sp_panel_encode(job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows,
+                           n, w->cols, first_row, factors, own->room.workspace, &own->err);
 }
 
 static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_err *err)
@@ -68,23 +46,16 @@ static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_
     unsigned n_threads = sp_pool_n_threads(job->rounding->pool);
     enum sp_status st;
 
-    if ((st = open_factors(job, n_threads, err))) goto done;
-    if ((st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)))
-        goto done;
-    if ((st = sp_new(&job->matrices, n_threads, sizeof *job->matrices, err))) goto done;
-    if ((st = sp_new(&job->results, n_threads, sizeof *job->results, err))) goto done;
-    if ((st = sp_new(&job->errors, n_threads, sizeof *job->errors, err))) goto done;
+    if ((st = sp_new(&job->workers, n_threads, sizeof *job->workers, err))) return st;
+    if ((st = sp_new_rows(&job->rows, n_threads, SP_PANEL_ROWS * job->from->cols, err))) goto done;
     sp_pool_run(job->rounding->pool, n_panels, round_panel, job);
-    for (unsigned i = 0; i < n_threads && !st; i++) {
-        st = job->results[i];
-        if (st && err) *err = job->errors[i];
-    }
+    for (unsigned i = 0; i < n_threads && !st; i++)
+        if (job->workers[i].err.status) st = sp_fail_as(err, &job->workers[i].err);
 done:
+    for (unsigned i = 0; i < n_threads; i++)
+        sp_gptq_room_release(&job->workers[i].room);
+    free(job->workers);
     free(job->rows);
-    free(job->factors);
-    free(job->matrices);
-    free(job->results);
-    free(job->errors);
     return st;
 }
 
