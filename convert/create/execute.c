@@ -262,7 +262,8 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
 
     if ((st = sp_reserve(&c->out, &c->out_cap, c->size, 1, err))) return st;
     if ((st = sp_reserve(&w->floats, &w->cap, n, sizeof *w->floats, err))) return st;
-    st = sp_source_read_all(w->floats, c->item->source, c->item->spec, &w->scratch, err);
+    st = sp_source_read_rows(w->floats, c->item->source, c->item->spec, 0, SP_ALL_ROWS, &w->scratch,
+                             err);
     if (st) return st;
     smooth(w->floats, n, c->item);
     return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);

@@ -7,10 +7,12 @@
 #include "format/family/config_publish.h"
 #include "format/base/file.h"
 #include "format/base/atomic_folder.h"
+#include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
 #include "format/safetensors_write.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,19 +131,28 @@ static enum sp_status publish_config(struct job *job, struct checkpoint *c, stru
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
 {
     const struct sp_create_callbacks *callbacks = &job->options->callbacks;
-    enum sp_status st = SP_OK;
+    char shape[SP_SHAPE_TEXT], *text = NULL;
+    size_t size;
+    FILE *stream;
+    enum sp_status st;
 
     if (callbacks->plan == NULL) return SP_OK;
-    callbacks->plan(callbacks->context, sp_export_heading());
+    stream = open_memstream(&text, &size);
+    if (stream == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for the table of tensors");
+    fputs("part    tensor                                            \tshape              from   "
+          "to            bytes",
+          stream);
     for (int i = 0; i < 2; i++) {
         const struct sp_export_plan *plan = &job->checkpoints[i].plan;
-        for (size_t k = 0; st == SP_OK && k < plan->n_items; k++) {
-            char *line = NULL;
-            if ((st = sp_export_line(&line, &plan->items[k], err))) break;
-            callbacks->plan(callbacks->context, line);
-            free(line);
+        for (const struct sp_export_item *t = plan->items; t < plan->items + plan->n_items; t++) {
+            fprintf(stream, "\n%-6s  %-50s\t%-17s  %-5s  %-4s  %12" PRIu64, sp_part_name(t->part),
+                    t->tensor.name, sp_shape_text(shape, t->tensor.shape, t->tensor.rank),
+                    t->from == SP_DTYPE_NONE ? "mixed" : sp_dtype_info(t->from)->name,
+                    sp_dtype_info(t->tensor.dtype)->name, sp_export_size(t));
         }
     }
+    if (!(st = sp_close_text(stream, &text, err))) callbacks->plan(callbacks->context, text);
+    free(text);
     return st;
 }
 

@@ -4,8 +4,6 @@
 #include "format/base/mem.h"
 #include "quantize/policy.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,25 +185,4 @@ void sp_export_plan_release(struct sp_export_plan *plan)
     free(plan->items);
     free(plan->cuts);
     *plan = (struct sp_export_plan){0};
-}
-
-const char *sp_export_heading(void)
-{
-    return "part    tensor                                            \tshape              from   "
-           "to            bytes";
-}
-
-enum sp_status sp_export_line(char **line, const struct sp_export_item *item, struct sp_err *err)
-{
-    enum sp_status st;
-    char shape[SP_SHAPE_TEXT], *out = NULL;
-    size_t cap = strlen(item->tensor.name) + sizeof shape + 128;
-
-    if ((st = sp_new(&out, cap, 1, err))) return st;
-    snprintf(out, cap, "%-6s  %-50s\t%-17s  %-5s  %-4s  %12" PRIu64, sp_part_name(item->part),
-             item->tensor.name, sp_shape_text(shape, item->tensor.shape, item->tensor.rank),
-             item->from == SP_DTYPE_NONE ? "mixed" : sp_dtype_info(item->from)->name,
-             sp_dtype_info(item->tensor.dtype)->name, sp_export_size(item));
-    *line = out;
-    return SP_OK;
 }

@@ -48,11 +48,6 @@ void sp_export_plan_release(struct sp_export_plan *plan);
 uint64_t sp_export_elements(const struct sp_export_item *item);
 uint64_t sp_export_size(const struct sp_export_item *item);
 
-/* A line of text for an item, and the heading above them. *line owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_export_line(char **line, const struct sp_export_item *item,
-                                            struct sp_err *err);
-const char *sp_export_heading(void);
-
 /* ---- carrying the plan out (export_write.c) ----
  *
  * Carries an export's plan out: decodes stored rows, puts them where they were published, and

@@ -216,7 +216,7 @@ static enum sp_status read_whole(struct worker *w, const struct sp_export_cut *c
     st = sp_reserve(&w->run, &w->run_cap, (size_t)sp_spec_elements(c->spec), sizeof *w->run, err);
     if (st) return st;
     *skipped = first;
-    return sp_source_read_all(w->run, c->source, c->spec, &w->scratch, err);
+    return sp_source_read_rows(w->run, c->source, c->spec, 0, SP_ALL_ROWS, &w->scratch, err);
 }
 
 /* Releases the memory of the mapped panels that rows first..last were read from. */
@@ -320,7 +320,8 @@ static enum sp_status put_marks(struct exporter *x, struct worker *w, const stru
 
     if ((st = sp_reserve(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
     if ((st = sp_reserve(&w->bytes, &w->bytes_cap, n_tokens, 1, err))) return st;
-    if ((st = sp_source_read_all(w->rows, c->source, c->spec, &w->scratch, err))) return st;
+    st = sp_source_read_rows(w->rows, c->source, c->spec, 0, SP_ALL_ROWS, &w->scratch, err);
+    if (st) return st;
     if ((st = sp_config_check_token_map(c->source->config.draft.kind, w->rows, n, n_tokens, err)))
         return st;
     memset(w->bytes, 0, n_tokens);

@@ -132,8 +132,6 @@ enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
 /* The type that keeps the codes of the matrix, and the flags of its panels; SP_DTYPE_NONE: none
  * does. Scales of f32 become bf16; groups of scattered columns have no such type. */
 enum sp_dtype sp_weight_kept(uint8_t *flags, const struct sp_weight *weight);
-/* Returns the number of rows over all leading dimensions. */
-uint64_t sp_weight_rows(const struct sp_weight *weight);
 
 /* The rows that were unpacked last, for one thread. Valid when zeroed. Its size does not depend on
  * that of the weights, only on the length of their rows. */

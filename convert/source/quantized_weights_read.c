@@ -26,11 +26,6 @@ static uint64_t columns(const struct sp_weight *w)
     return w->shape[w->rank - 1];
 }
 
-uint64_t sp_weight_rows(const struct sp_weight *w)
-{
-    return w->codes.rows;
-}
-
 /* Products of codes and powers of two, or of codes of 2 and scales of 4 significant bits, fit
  * bf16. */
 enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
@@ -361,7 +356,7 @@ enum sp_status sp_weight_put_row(uint8_t *panel, size_t lane, const struct sp_we
     const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
     size_t cols = (size_t)columns(w), n = groups->cols, at;
     uint8_t change = w->code == SP_CODE_SIGNED ? (uint8_t)(1 << (w->codes.bits - 1)) : 0;
-    enum sp_status st = hold_row(w, row, sp_weight_rows(w) - row, true, ws, err);
+    enum sp_status st = hold_row(w, row, w->codes.rows - row, true, ws, err);
 
     if (st) return st;
     if (w->global) sp_group_put_factor(panel, lane, w->factor);

@@ -542,7 +542,7 @@ static enum sp_status describe_span(struct sp_stored *out, const struct sp_sourc
         out->size = p->n_rows * p->n_cols * sp_dtype_info(t->dtype)->bits / 8;
         return SP_OK;
     }
-    out->size = w->size / sp_weight_rows(w) * (p->n_rows * p->n_cols) / w->shape[w->rank - 1];
+    out->size = w->size / w->codes.rows * (p->n_rows * p->n_cols) / w->shape[w->rank - 1];
     out->coding = w->coding;
     out->code_bits = w->codes.bits;
     if (!p->transposed) out->kept = sp_weight_kept(&out->kept_flags, w);

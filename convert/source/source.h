@@ -160,7 +160,9 @@ SP_MUST_CHECK enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size
 void sp_scratch_release(struct sp_scratch *scratch);
 
 /* out[0..n_rows-1][cols] = rows first_row.. of a matrix, as floats. Of a packed file's matrix,
- * first_row begins a panel and the range ends with a panel or a matrix. */
+ * first_row begins a panel and the range ends with a panel or a matrix. Of anything else, such as a
+ * vector, all elements: first_row is 0, n_rows SP_ALL_ROWS. */
+#define SP_ALL_ROWS UINT64_MAX
 SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
                                                  const struct sp_tensor_spec *spec,
                                                  uint64_t first_row, uint64_t n_rows,
@@ -173,10 +175,5 @@ SP_MUST_CHECK enum sp_status sp_source_read_codes(uint8_t *panel, const struct s
                                                   const struct sp_stored *stored,
                                                   uint64_t first_row, size_t n_rows,
                                                   struct sp_scratch *scratch, struct sp_err *err);
-
-/* All elements of a tensor that is not laid out as a matrix. */
-SP_MUST_CHECK enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
-                                                const struct sp_tensor_spec *spec,
-                                                struct sp_scratch *scratch, struct sp_err *err);
 
 #endif

@@ -306,15 +306,23 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
                          n, &scratch->merging, err);
 }
 
-/* Scales n numbers of a packed file's tensor back to those of the model if the tensor is smoothed:
- * whole rows of a matrix, or a whole vector. */
-static void undo_smoothing(float *x, const struct sp_source *source,
-                           const struct sp_tensor_spec *spec, size_t n)
+/* The numbers of a packed file's tensor, scaled back to those of the model if it is smoothed. */
+static void decode(float *out, const struct sp_source *source, const struct sp_tensor_spec *spec,
+                   uint64_t first_row, uint64_t n_rows, const struct sp_tile_kernels *kernels)
 {
+    const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
     const struct sp_smoothed_norm *norm =
         sp_smoothing_of(&source->smoothing, &source->config, spec->name);
+    size_t n = (size_t)sp_spec_elements(spec);
 
-    if (norm) sp_smoothing_apply(x, n, spec->role, &source->config, norm->exponents, norm->n, true);
+    if (n_rows == SP_ALL_ROWS) {
+        sp_decode_floats(out, t->dtype, t->data, n);
+    } else {
+        decode_panels(out, t, first_row, n_rows, kernels);
+        n = (size_t)(n_rows * sp_spec_cols(spec));
+    }
+    if (norm)
+        sp_smoothing_apply(out, n, spec->role, &source->config, norm->exponents, norm->n, true);
 }
 
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
@@ -323,44 +331,21 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
 {
     enum sp_status st;
     const struct sp_tensor_spec *list = cut_by(source, spec);
-    uint64_t cols = sp_spec_cols(spec), begin = 0;
+    uint64_t begin = 0;
 
-    if (source->pack) {
-        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
-        decode_panels(out, t, first_row, n_rows, scratch->kernels);
-        undo_smoothing(out, source, spec, (size_t)(n_rows * cols));
-    }
+    if (source->pack) decode(out, source, spec, first_row, n_rows, scratch->kernels);
     for (size_t i = 0; i < list->n_spans && n_rows; i++) {
-        uint64_t end = begin + piece_of(source, list, i)->n_rows;
+        const struct sp_row_span *span = piece_of(source, list, i);
+        uint64_t end = begin + span->n_rows;
         if (first_row < end) {
             uint64_t n = end - first_row < n_rows ? end - first_row : n_rows;
             st = read_merged(out, source, list, i, first_row - begin, n, scratch, err);
             if (st) return st;
-            out += n * cols;
+            out += n * span->n_cols;
             first_row += n;
             n_rows -= n;
         }
         begin = end;
-    }
-    return SP_OK;
-}
-
-enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
-                                  const struct sp_tensor_spec *spec, struct sp_scratch *scratch,
-                                  struct sp_err *err)
-{
-    enum sp_status st;
-    const struct sp_tensor_spec *list = cut_by(source, spec);
-
-    if (source->pack) {
-        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
-        sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
-        undo_smoothing(out, source, spec, (size_t)sp_spec_elements(spec));
-    }
-    for (size_t i = 0; i < list->n_spans; i++) {
-        const struct sp_row_span *span = piece_of(source, list, i);
-        if ((st = read_merged(out, source, list, i, 0, span->n_rows, scratch, err))) return st;
-        out += span->n_rows * span->n_cols;
     }
     return SP_OK;
 }

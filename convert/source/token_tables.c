@@ -171,7 +171,7 @@ static enum sp_status read_vector(float **out, const struct sp_source *source,
 
     if ((st = sp_scratch_open(&scratch, SCRATCH, err))) goto done;
     if ((st = sp_new(&v, spec->shape[0], sizeof *v, err))) goto done;
-    if ((st = sp_source_read_all(v, source, spec, &scratch, err))) goto done;
+    if ((st = sp_source_read_rows(v, source, spec, 0, SP_ALL_ROWS, &scratch, err))) goto done;
     *out = v;
     v = NULL;
 done:

@@ -139,7 +139,8 @@ TEST(test_elements_of_a_vector)
         struct sp_scratch scratch = {0};
         float got[6];
         assert_ok(sp_scratch_open(&scratch, size, NULL));
-        assert_ok(sp_source_read_all(got, &source, &source.specs.specs[BIAS], &scratch, NULL));
+        assert_ok(sp_source_read_rows(got, &source, &source.specs.specs[BIAS], 0, SP_ALL_ROWS,
+                                      &scratch, NULL));
         assert_memory_equal(got, want, sizeof want);
         sp_scratch_release(&scratch);
     }

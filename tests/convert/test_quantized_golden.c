@@ -57,7 +57,7 @@ static unsigned long long digest(const float *x, size_t n)
  * rounded to bf16. */
 static void check_kept(struct opened *o, const struct sp_weight *w, const float *want)
 {
-    size_t rows = (size_t)sp_weight_rows(w), cols = (size_t)w->shape[w->rank - 1], size = 0;
+    size_t rows = (size_t)w->codes.rows, cols = (size_t)w->shape[w->rank - 1], size = 0;
     struct sp_weight_workspace ws = {0};
     uint8_t flags, *panel;
     enum sp_dtype dtype = sp_weight_kept(&flags, w);
@@ -90,7 +90,7 @@ static void check_case(const char *name, const char *weight, size_t rows, size_t
         fail_msg("%s: %s", name, o.err.text);
     const struct sp_weight *w = sp_quantized_weights_find(&o.weights, weight);
     if (w == NULL) fail_msg("%s: no weight %s", name, weight);
-    assert_int_equal(sp_weight_rows(w), rows);
+    assert_int_equal(w->codes.rows, rows);
     assert_int_equal(w->shape[w->rank - 1], cols);
     for (size_t n = 1; n <= rows; n = n == 1 ? 7 : n == 7 ? rows : rows + 1) {
         struct sp_weight_workspace ws = {0};
@@ -223,7 +223,7 @@ TEST(scales_that_are_no_numbers)
         assert_int_equal(sscanf(at, "data_offsets\":[%lu", &begin), 1);
         sp_put32(file + 8 + header + begin, 0x7fc07fc0 | 0x7c007c00);
         assert_ok(open_case(&o, cases[i].name, scratch_write("w.safetensors", file, size)));
-        out = keep(malloc(sp_weight_rows(o.weights.all) * 1024 * sizeof *out));
+        out = keep(malloc(o.weights.all->codes.rows * 1024 * sizeof *out));
         assert_int_equal(sp_weight_read(out, o.weights.all, 0, 1, 1, &ws, &o.err), SP_E_INPUT);
         if (strstr(o.err.text, cases[i].sentence) == NULL) fail_msg("\"%s\"", o.err.text);
         sp_weight_workspace_release(&ws);

@@ -66,7 +66,9 @@ static void read_source(const struct sp_source *source)
         struct sp_err err = {0};
         float *out = malloc((size_t)sp_spec_elements(spec) * sizeof *out);
         if (out == NULL || sp_scratch_open(&scratch, 1 << 16, &err)) abort();
-        if (sp_source_read_all(out, source, spec, &scratch, &err) && err.text[0] == '\0') abort();
+        if (sp_source_read_rows(out, source, spec, 0, SP_ALL_ROWS, &scratch, &err) &&
+            err.text[0] == '\0')
+            abort();
         sp_scratch_release(&scratch);
         free(out);
     }

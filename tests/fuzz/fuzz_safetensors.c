@@ -23,7 +23,7 @@ static void read_all(const struct sp_safetensors *c)
 static void read_weight(const struct sp_weight *w)
 {
     struct sp_weight_workspace ws = {0};
-    uint64_t rows = sp_weight_rows(w), cols = w->shape[w->rank - 1], n = 1;
+    uint64_t rows = w->codes.rows, cols = w->shape[w->rank - 1], n = 1;
     struct sp_err err = {0};
     float *out;
 

@@ -27,11 +27,9 @@ float *stored_tensor_floats(const struct sp_source *source, const struct sp_tens
 
     assert_ok(sp_scratch_open(&scratch, 1 << 16, NULL));
     assert_ok(sp_source_stored(&stored, source, spec, NULL));
-    enum sp_status st =
-        stored.layout == SP_PLAIN
-            ? sp_source_read_all(out, source, spec, &scratch, NULL)
-            : sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL);
-    assert_ok(st);
+    assert_ok(sp_source_read_rows(out, source, spec, 0,
+                                  stored.layout == SP_PLAIN ? SP_ALL_ROWS : sp_spec_rows(spec),
+                                  &scratch, NULL));
     sp_scratch_release(&scratch);
     *dtype = stored.dtype;
     return out;
