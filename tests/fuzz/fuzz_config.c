@@ -79,7 +79,7 @@ static void check_layers(const struct sp_config *c)
         if ((l->mixers & SP_MIXER_ATTENTION) && l->n_heads % l->n_kv_heads) abort();
     }
     for (unsigned i = 0; i < c->n_ropes; i++) {
-        if (c->ropes[i].n_rot == 0) abort();
+        if (c->ropes[i].n_rot == 0 && (c->latent.kv_rank == 0 || c->latent.rope_dim)) abort();
         if (!(c->ropes[i].amplitude > 0) || !(c->ropes[i].theta > 1)) abort();
     }
 }
