@@ -19,13 +19,17 @@ struct options {
     bool modelfile, template, tensors, metadata, sbom, json;
 };
 
-struct sp_calibration_facts {
-    int64_t n_tokens;  /* of the texts that were read */
-    size_t n_matrices; /* whose inputs were observed */
-    size_t n_smoothed; /* norms */
-    size_t n_groups;   /* whose sensitivities were measured */
-    size_t n_caches;   /* layers with caches whose types were measured */
-};
+/* The counts of a calibration: of the texts that were read, of what was observed, smoothed and
+ * measured. */
+enum { TOKENS, MATRICES, SMOOTHED, GROUPS, CACHES, N_COUNTS };
+
+static const struct {
+    const char *what, *unit, *key; /* key: in JSON */
+} counted[N_COUNTS] = {{"texts", "tokens", "tokens"},
+                       {"statistics", "matrices", "matrices"},
+                       {"smoothing", "norms", "smoothed_norms"},
+                       {"sensitivities", "groups of matrices", "groups"},
+                       {"caches", "layers", "caches"}};
 
 /* A tensor has the sums of one input, and the names of the matrices that read it, with commas. */
 static size_t count_matrices(const struct sp_pack *pack)
@@ -38,40 +42,42 @@ static size_t count_matrices(const struct sp_pack *pack)
     return n;
 }
 
-static enum sp_status read_record(struct sp_calibration_facts *f, const struct sp_json *record,
+static enum sp_status read_record(size_t counts[N_COUNTS], const struct sp_json *record,
                                   struct sp_err *err)
 {
+    int64_t n_tokens = 0;
     struct sp_sensitivities sensitivities = {0};
     struct sp_smoothing smoothing = {0};
     struct sp_cache_divergences caches = {0};
     enum sp_status st;
 
-    if (!(st = sp_json_get_i64(record, "tokens", 0, INT64_MAX, &f->n_tokens, err)) &&
+    if (!(st = sp_json_get_i64(record, "tokens", 0, INT64_MAX, &n_tokens, err)) &&
         !(st = sp_sensitivities_read(&sensitivities, record, err)))
         st = sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), err);
     if (!st) st = sp_cache_divergences_read(&caches, sp_json_get(record, "caches"), err);
-    f->n_groups = sensitivities.n;
-    f->n_smoothed = smoothing.n;
+    counts[TOKENS] = (size_t)n_tokens;
+    counts[GROUPS] = sensitivities.n;
+    counts[SMOOTHED] = smoothing.n;
     sp_sensitivities_release(&sensitivities);
     for (size_t i = 0; i < caches.n; i++)
-        f->n_caches += caches.layers[i].nats[SP_LAYER_F16] >= 0;
+        counts[CACHES] += caches.layers[i].nats[SP_LAYER_F16] >= 0;
     sp_smoothing_release(&smoothing);
     sp_cache_divergences_release(&caches);
     return st;
 }
 
-static enum sp_status read_calibration(struct sp_calibration_facts *out, const struct sp_pack *pack,
+static enum sp_status read_calibration(size_t counts[N_COUNTS], const struct sp_pack *pack,
                                        struct sp_err *err)
 {
     struct sp_json *record = NULL;
     struct sp_text text;
     enum sp_status st;
 
-    *out = (struct sp_calibration_facts){.n_matrices = count_matrices(pack)};
+    counts[MATRICES] = count_matrices(pack);
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, err);
     if (st) return st;
     st = sp_json_parse_within(&record, text.at, text.size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
-    if (!st) st = read_record(out, record, err);
+    if (!st) st = read_record(counts, record, err);
     if (st) sp_context(err, "%s: section calibration", sp_pack_path(pack));
     sp_json_free(record);
     free(text.at);
@@ -79,25 +85,17 @@ static enum sp_status read_calibration(struct sp_calibration_facts *out, const s
 }
 
 /* `name` is what the user calls the file. */
-static enum sp_status print_calibration(const struct sp_calibration_facts *facts, const char *name,
+static enum sp_status print_calibration(const size_t counts[N_COUNTS], const char *name,
                                         const struct sp_pack *pack, struct sp_err *err)
 {
-    const struct {
-        const char *what, *unit;
-        size_t n;
-    } rows[] = {{"texts", "tokens", (size_t)facts->n_tokens},
-                {"statistics", "matrices", facts->n_matrices},
-                {"smoothing", "norms", facts->n_smoothed},
-                {"sensitivities", "groups of matrices", facts->n_groups},
-                {"caches", "layers", facts->n_caches}};
     struct sp_table table = {.align = "ll", .err = err};
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].n == 0) continue;
-        sp_table_add(&table, "%s", rows[i].what);
-        sp_table_add(&table, "%zu %s", rows[i].n, rows[i].unit);
+    for (size_t i = 0; i < N_COUNTS; i++) {
+        if (counts[i] == 0) continue;
+        sp_table_add(&table, "%s", counted[i].what);
+        sp_table_add(&table, "%zu %s", counts[i], counted[i].unit);
     }
     printf("%s: %s, a calibration, for --calibration of spectool create and quantize\n", name,
            sp_out_size(size, sp_pack_size(pack)));
@@ -257,13 +255,13 @@ static enum sp_status show_overview(const char *name, const struct sp_pack *pack
                                     struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_calibration_facts calibration;
+    size_t counts[N_COUNTS] = {0};
     struct sp_pack_facts facts;
 
     if (sbom && (st = sp_pack_expect_model(pack, err))) return st;
     if (sp_pack_is_calibration(pack)) {
-        if ((st = read_calibration(&calibration, pack, err))) return st;
-        return print_calibration(&calibration, name, pack, err);
+        if ((st = read_calibration(counts, pack, err))) return st;
+        return print_calibration(counts, name, pack, err);
     }
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
     st = sbom ? sp_pack_facts_to_sbom(&facts, name, pack, err)
@@ -276,25 +274,25 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
                                 const struct options *o, struct sp_err *err)
 {
     bool is_calibration = sp_pack_is_calibration(pack);
-    struct sp_calibration_facts calibration;
+    size_t counts[N_COUNTS] = {0};
     struct sp_pack_facts facts = {0};
     struct sp_json_out out = {.file = stdout};
     char identity[17];
-    enum sp_status st = is_calibration ? read_calibration(&calibration, pack, err)
+    enum sp_status st = is_calibration ? read_calibration(counts, pack, err)
                                        : sp_pack_facts_read(&facts, pack, err);
 
     if (st) return st;
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
     sp_json_out_put(&out, "{file:%s, size:%zu", name, (size_t)sp_pack_size(pack));
     if (!sp_pack_is_outline(pack)) sp_json_out_text(&out, "identity", identity);
-    if (is_calibration)
-        sp_json_out_put(&out,
-                        "calibration:{tokens:%zu, matrices:%zu, smoothed_norms:%zu, groups:%zu, "
-                        "caches:%zu}",
-                        (size_t)calibration.n_tokens, calibration.n_matrices,
-                        calibration.n_smoothed, calibration.n_groups, calibration.n_caches);
-    else
+    if (is_calibration) {
+        sp_json_out_begin(&out, "calibration", '{');
+        for (size_t i = 0; i < N_COUNTS; i++)
+            sp_json_out_u64(&out, counted[i].key, counts[i]);
+        sp_json_out_end(&out, '}');
+    } else {
         sp_pack_facts_to_json(&out, &facts);
+    }
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata && !st) st = metadata_to_json(&out, pack, err);
     sp_json_out_end_line(&out);

@@ -385,10 +385,9 @@ static enum sp_status check_text(struct check *c, const char *text, size_t promp
     enum sp_status st;
     struct sp_conversation conversation = {0};
     struct sp_file_settings *file = NULL;
-    bool unused;
 
     if ((st = sp_file_settings_open(&file, c->path, c->err))) return st;
-    st = sp_conversation_open(&conversation, file, c->path, false, NULL, &unused, c->err);
+    st = sp_conversation_open(&conversation, file, c->path, false, NULL, c->err);
     if (st == SP_OK) st = sp_conversation_attach(&conversation, c->package, c->err);
     if (st == SP_OK) st = sp_conversation_add_user(&conversation, text, strlen(text), c->err);
     if (st == SP_OK) st = check_prompt(c, &conversation.prompt, prompt);

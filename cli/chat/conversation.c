@@ -102,18 +102,16 @@ static enum sp_status take_messages(struct sp_conversation *c, const struct sp_f
 }
 
 enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_file_settings *file,
-                                    const char *path, bool raw, const char *system, bool *unused,
+                                    const char *path, bool raw, const char *system,
                                     struct sp_err *err)
 {
     enum sp_status st;
 
-    *unused = false;
     if (raw) return SP_OK;
     c->now = sp_template_now();
     if ((st = sp_template_open_file(&c->template, path, SP_TEMPLATE_UNKNOWN, err))) return st;
+    if (c->template == NULL && system == NULL) return SP_OK;
     if (c->template == NULL) {
-        *unused = file->system || file->n_messages > 0;
-        if (system == NULL) return SP_OK;
         return sp_fail(err, SP_E_UNSUPPORTED, "--system requires a chat template, and %s has none",
                        path);
     }

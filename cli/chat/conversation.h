@@ -48,12 +48,11 @@ struct sp_conversation {
 };
 
 /* Opens a conversation with the template of a packed file, and its SYSTEM and MESSAGE records;
- * `raw`: without them. `system` replaces the file's system message. *unused: the file has SYSTEM or
- * MESSAGE records, but no template to use them. */
+ * `raw`: without them. `system` replaces the file's system message. */
 SP_MUST_CHECK enum sp_status sp_conversation_open(struct sp_conversation *c,
                                                   const struct sp_file_settings *file,
                                                   const char *path, bool raw, const char *system,
-                                                  bool *unused, struct sp_err *err);
+                                                  struct sp_err *err);
 void sp_conversation_release(struct sp_conversation *c);
 
 /* Sets the package that the prompts are for. */

@@ -10,14 +10,12 @@ enum sp_status sp_loaded_model_read(struct sp_loaded_model *m, const struct sp_a
                                     const char *system, struct sp_err *err)
 {
     struct sp_file_settings *file = NULL;
-    bool unused;
     enum sp_status st;
 
     if ((st = sp_file_settings_open(&file, m->path, err))) return st;
     if ((st = sp_settings_complete(m->settings, args, file, err))) goto done;
-    if ((st = sp_conversation_open(&m->conversation, file, m->path, raw, system, &unused, err)))
-        goto done;
-    if (unused) {
+    if ((st = sp_conversation_open(&m->conversation, file, m->path, raw, system, err))) goto done;
+    if (!raw && !m->conversation.template && (file->system || file->n_messages > 0)) {
         sp_note(args->command->name,
                 "the file has no chat template, so its SYSTEM and MESSAGE have no effect");
     }

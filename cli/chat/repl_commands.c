@@ -523,11 +523,6 @@ static const char *const set_words[] = {"stop ",    "dry_sequence_breakers ",
                                         "wordwrap", "nowordwrap"};
 static const char *const show_words[] = {"info", "parameters", "system", "template", "messages"};
 
-enum {
-    N_SET_WORDS = sizeof set_words / sizeof *set_words,
-    N_SHOW_WORDS = sizeof show_words / sizeof *show_words,
-};
-
 void sp_repl_release_completions(struct sp_repl_completions *c)
 {
     while (c->n > 0)
@@ -569,9 +564,9 @@ void sp_repl_list_completions(struct sp_repl *repl)
         add_completion(c, commands[i].name, "", commands[i].takes_words ? " " : "");
     for (size_t i = 0; sp_settings_name(i); i++)
         add_completion(c, "/set", sp_settings_name(i), " ");
-    for (size_t i = 0; i < N_SET_WORDS; i++)
+    for (size_t i = 0; i < sizeof set_words / sizeof *set_words; i++)
         add_completion(c, "/set", set_words[i], "");
-    for (size_t i = 0; i < N_SHOW_WORDS; i++)
+    for (size_t i = 0; i < sizeof show_words / sizeof *show_words; i++)
         add_completion(c, "/show", show_words[i], "");
     sp_saved_session_each(add_saved, c);
     sp_line_edit_complete(repl->edit, (const char *const *)c->list, c->n);

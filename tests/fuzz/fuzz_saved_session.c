@@ -50,7 +50,6 @@ static void begin(void)
     struct sp_conversation *c = &loaded.conversation;
     struct sp_file_settings *file = NULL;
     struct sp_err err = {0};
-    bool unused;
 
     if (packed_setup(NULL) || atexit(end)) abort();
     input = packed_path("input");
@@ -60,7 +59,7 @@ static void begin(void)
     loaded.backend = (struct sp_backend_opts){.n_threads = 1, .n_context = 64};
     loaded.no_draft = true;
     check(sp_file_settings_open(&file, loaded.path, &err), &err);
-    check(sp_conversation_open(c, file, loaded.path, false, "Be brief.", &unused, &err), &err);
+    check(sp_conversation_open(c, file, loaded.path, false, "Be brief.", &err), &err);
     sp_file_settings_close(file);
     check(sp_backend_open_package(&loaded.package, loaded.path, &loaded.backend, &err), &err);
     check(sp_conversation_attach(c, loaded.package, &err), &err);

@@ -57,15 +57,13 @@ static enum sp_status read_settings(struct sp_serve_file *f, const char *path,
     struct sp_settings settings = *options->settings;
     struct sp_conversation conversation = {0};
     struct sp_file_settings *file = NULL;
-    bool unused;
     const char *text;
     size_t size;
     enum sp_status st;
 
     if ((st = sp_file_settings_open(&file, path, err)) ||
         (st = sp_settings_complete(&settings, options->args, file, err)) ||
-        (st =
-             sp_conversation_open(&conversation, file, path, false, options->system, &unused, err)))
+        (st = sp_conversation_open(&conversation, file, path, false, options->system, err)))
         goto done;
     f->max_context = max;
     if (settings.n_context > 0 && (size_t)settings.n_context < max)
