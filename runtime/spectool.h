@@ -196,8 +196,8 @@ struct sp_package_info {
     unsigned n_ranks;            /* processes that compute together, this one included */
     unsigned n_ranks_here;       /* those on this machine */
     /* With SP_CACHE_AUTO, how many layers have a cache of each type (enum sp_cache_type), and the
-     * sum of the KL divergences that the file states for these types; all 0: it states none. */
-    unsigned n_auto_caches[5];
+     * KL divergence that was measured with these types; all 0: the file states none. */
+    unsigned n_auto_caches[7];
     double auto_divergence;
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
@@ -249,13 +249,15 @@ enum sp_cache_type {
     SP_CACHE_Q8,
     SP_CACHE_Q8_Q4, /* keys of 8 bits, values of 4 */
     SP_CACHE_Q4,
-    /* A type for each layer, the smallest ones whose KL divergences, as the file states them, are
-     * at most 0.004 nats per token in sum. SP_E_UNSUPPORTED: the file does not state them. The
-     * caches of a draft get q8, or f16 if its heads cannot have that. */
+    SP_CACHE_F16_Q8, /* keys of f16, values of 8 bits */
+    SP_CACHE_F16_Q4,
+    /* A type for each layer, as the file's calibration chose them: small ones with which the output
+     * diverges by at most 0.004 nats per token in most texts. SP_E_UNSUPPORTED: the file states
+     * none. The caches of a draft get q8, or f16 if its heads cannot have that. */
     SP_CACHE_AUTO,
 };
 /* The names of those before SP_CACHE_AUTO, in the same order: the initializers of an array. */
-#define SP_CACHE_TYPE_NAMES "f16", "f32", "q8", "q8:q4", "q4"
+#define SP_CACHE_TYPE_NAMES "f16", "f32", "q8", "q8:q4", "q4", "f16:q8", "f16:q4"
 
 /* What proposes the draft tokens. An n-gram draft proposes the tokens that followed the last few
  * tokens where these stood in the text before. */

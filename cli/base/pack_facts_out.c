@@ -153,6 +153,8 @@ static void add_cache_rows(struct sp_table *t, const struct sp_cache_divergences
         add_row(t, i == SP_LAYER_Q8 ? "caches" : "", "%s: KL divergence %.4f",
                 sp_layer_cache_names[i], cache_divergence(caches, (enum sp_layer_cache)i));
     }
+    if (caches->has_choice)
+        add_row(t, "", "auto: KL divergence %.4f +- %.4f", caches->nats, caches->error);
 }
 
 /* What was done to the weights before they were rounded. */
@@ -377,6 +379,7 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     for (int i = SP_LAYER_Q8; facts->caches.n && i < SP_N_LAYER_CACHES; i++)
         sp_json_out_double(out, sp_layer_cache_names[i],
                            cache_divergence(&facts->caches, (enum sp_layer_cache)i));
+    if (facts->caches.has_choice) sp_json_out_double(out, "auto", facts->caches.nats);
     if (facts->caches.n) sp_json_out_end(out, '}');
     sp_json_out_begin(out, "records", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {

@@ -4,6 +4,7 @@
 #include "format/pack_contents.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const char *const sp_layer_cache_names[SP_N_LAYER_CACHES] = {"f16", "q8", "q8:q4", "q4"};
 
@@ -27,6 +28,36 @@ static enum sp_status read_type(struct sp_cache_divergences *out, enum sp_layer_
     return SP_OK;
 }
 
+/* Finds the type of a layer that was measured with it, or was not measured and has f16. */
+static bool find_chosen(struct sp_cache_divergence *layer, const struct sp_json *name)
+{
+    const char *text = sp_json_to_string(name, NULL);
+
+    for (int t = 0; t < SP_N_LAYER_CACHES && text; t++) {
+        if (strcmp(text, sp_layer_cache_names[t]) != 0) continue;
+        layer->chosen = (enum sp_layer_cache)t;
+        return t == SP_LAYER_F16 || layer->nats[t] >= 0;
+    }
+    return false;
+}
+
+static enum sp_status read_choice(struct sp_cache_divergences *out, const struct sp_json *object,
+                                  struct sp_err *err)
+{
+    const struct sp_json *chosen = sp_json_get(object, "chosen");
+    enum sp_status st;
+
+    if (chosen == NULL) return SP_OK;
+    if (sp_json_kind(chosen) != SP_JSON_ARRAY || sp_json_len(chosen) != out->n)
+        return sp_fail(err, SP_E_INPUT, "caches: chosen is not an array of %zu layers", out->n);
+    for (size_t i = 0; i < out->n; i++)
+        if (!find_chosen(&out->layers[i], sp_json_at(chosen, i)))
+            return sp_fail(err, SP_E_INPUT, "caches: chosen[%zu] is not a measured type", i);
+    out->has_choice = true;
+    if ((st = sp_json_get_double(object, "divergence", 0, MOST, &out->nats, err))) return st;
+    return sp_json_get_double(object, "error", 0, MOST, &out->error, err);
+}
+
 enum sp_status sp_cache_divergences_read(struct sp_cache_divergences *out,
                                          const struct sp_json *object, struct sp_err *err)
 {
@@ -40,6 +71,7 @@ enum sp_status sp_cache_divergences_read(struct sp_cache_divergences *out,
     for (int t = 0; t < SP_N_LAYER_CACHES && !st; t++)
         st = read_type(&made, (enum sp_layer_cache)t, sp_json_get(object, sp_layer_cache_names[t]),
                        err);
+    if (!st) st = read_choice(&made, object, err);
     if (st) {
         sp_cache_divergences_release(&made);
         return st;
@@ -62,6 +94,11 @@ void sp_cache_divergences_print(struct sp_json_out *out, const struct sp_cache_d
         }
         sp_json_out_raw(out, "]");
     }
+    for (size_t i = 0; all->has_choice && i < all->n; i++)
+        sp_json_out_print(out, "%s\"%s\"", i ? "," : ",\"chosen\":[",
+                          sp_layer_cache_names[all->layers[i].chosen]);
+    if (all->has_choice)
+        sp_json_out_print(out, "],\"divergence\":%.6g,\"error\":%.6g", all->nats, all->error);
     sp_json_out_raw(out, "}");
 }
 
@@ -106,26 +143,26 @@ double sp_cache_divergence_of(const struct sp_cache_divergence *layer, enum sp_l
     return added > 0 ? added : 0;
 }
 
-double sp_cache_divergences_choose(enum sp_layer_cache *types,
-                                   const struct sp_cache_divergences *all,
+double sp_cache_divergences_choose(struct sp_cache_divergences *all,
                                    const double (*sizes)[SP_N_LAYER_CACHES], double most)
 {
     const double least = 1e-9; /* added by a step, to compare those that add nothing */
     double sum = 0;
 
     for (size_t i = 0; i < all->n; i++)
-        types[i] = SP_LAYER_F16;
+        all->layers[i].chosen = SP_LAYER_F16;
     for (;;) {
         double best = 0, best_added = 0;
         enum sp_layer_cache best_type = SP_LAYER_F16;
         size_t best_layer = 0;
         for (size_t i = 0; i < all->n; i++) {
             const struct sp_cache_divergence *layer = &all->layers[i];
-            for (int t = (int)types[i] + 1; t < SP_N_LAYER_CACHES; t++) {
+            for (int t = (int)layer->chosen + 1; t < SP_N_LAYER_CACHES; t++) {
                 enum sp_layer_cache type = (enum sp_layer_cache)t;
-                double added =
-                    sp_cache_divergence_of(layer, type) - sp_cache_divergence_of(layer, types[i]);
-                double gain = (sizes[i][types[i]] - sizes[i][t]) / (added > least ? added : least);
+                double added = sp_cache_divergence_of(layer, type) -
+                               sp_cache_divergence_of(layer, layer->chosen);
+                double saved = sizes[i][layer->chosen] - sizes[i][t];
+                double gain = saved / (added > least ? added : least);
                 if (layer->nats[t] < 0 || sum + added > most || gain <= best) continue;
                 best = gain;
                 best_added = added;
@@ -134,7 +171,7 @@ double sp_cache_divergences_choose(enum sp_layer_cache *types,
             }
         }
         if (best_type == SP_LAYER_F16) return sum;
-        types[best_layer] = best_type;
+        all->layers[best_layer].chosen = best_type;
         sum += best_added;
     }
 }

@@ -23,17 +23,20 @@ extern const char *const sp_layer_cache_names[SP_N_LAYER_CACHES];
  * alone has a type; negative: not measured, and no type but f16 is chosen. */
 struct sp_cache_divergence {
     double nats[SP_N_LAYER_CACHES];
+    enum sp_layer_cache chosen;
 };
 
 /* Valid when zeroed: nothing is measured. */
 struct sp_cache_divergences {
     struct sp_cache_divergence *layers; /* [n] owned */
     size_t n, cap;
+    bool has_choice;    /* the layers' types were chosen, and measured together: */
+    double nats, error; /* the divergence, and its standard error */
 };
 
 /* Reads an object that has for each type, by its name, an array of the layers' divergences, null
- * for those that are not measured; of NULL nothing is measured. SP_E_INPUT names what is malformed.
- */
+ * for those that are not measured, and perhaps the choice: `chosen`, an array of names, and
+ * `divergence` and `error`. Of NULL nothing is measured. SP_E_INPUT names what is malformed. */
 SP_MUST_CHECK enum sp_status sp_cache_divergences_read(struct sp_cache_divergences *out,
                                                        const struct sp_json *object,
                                                        struct sp_err *err);
@@ -54,11 +57,10 @@ SP_MUST_CHECK enum sp_status sp_cache_divergences_of_pack(struct sp_cache_diverg
  * error is negligible, is what any change costs where activations are rounded to 8 bits. */
 double sp_cache_divergence_of(const struct sp_cache_divergence *layer, enum sp_layer_cache type);
 
-/* Sets types[i], of each layer, so that the sum of what they add is at most `most`. From f16 for
- * all, it takes the step to a smaller type that saves the most bytes for what it adds, among those
- * that fit, until none does. sizes[i][type]: bytes of a token. Returns the sum. */
-double sp_cache_divergences_choose(enum sp_layer_cache *types,
-                                   const struct sp_cache_divergences *all,
+/* Chooses the layers' types so that the sum of what they add is at most `most`. From f16 for all,
+ * it takes the step to a smaller type that saves the most bytes for what it adds, among those that
+ * fit, until none does. sizes[i][type]: bytes of a token. Returns the sum. */
+double sp_cache_divergences_choose(struct sp_cache_divergences *all,
                                    const double (*sizes)[SP_N_LAYER_CACHES], double most);
 
 #endif

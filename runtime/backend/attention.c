@@ -159,8 +159,8 @@ static void gather_queries(const struct run *run, const struct tile *tile, struc
     for (size_t i = 0; i < tile->n; i++) {
         size_t e = tile->first + i;
         const float *row = run->job->q + e / run->group * run->job->ldq;
-        run->vector->kv[kv->type]->prepare(w->queries + i * size,
-                                           row + query_head(run, tile, e) * run->q_step, d);
+        run->vector->kv[kv->type].prepare(w->queries + i * size,
+                                          row + query_head(run, tile, e) * run->q_step, d);
     }
 }
 
@@ -204,7 +204,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     const struct sp_attention *job = run->job;
     const struct sp_kv *kv = job->kv;
     const struct sp_vector *vector = run->vector;
-    const struct sp_vector_kv *type = vector->kv[kv->type];
+    const struct sp_vector_kv *type = &vector->kv[kv->type];
     size_t start = span * SP_SPAN, low = w->first[i], high = w->last[i];
     float *scores = w->scores + i * SP_SPAN;
     struct sp_kv_rows rows = {.n_queries = n,
@@ -306,7 +306,7 @@ static void fold_span(const struct run *run, const struct tile *tile, struct wor
 static void write_totals(const struct run *run, const struct tile *tile, struct worker *w)
 {
     const struct sp_attention *job = run->job;
-    const struct sp_vector_kv *type = run->vector->kv[job->kv->type];
+    const struct sp_vector_kv *type = &run->vector->kv[job->kv->type];
     size_t d = job->kv->value_dim;
 
     for (size_t i = 0; i < tile->n; i++) {

@@ -19,11 +19,6 @@ static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t m
     return true;
 }
 
-static bool has_codes(enum sp_cache_type type)
-{
-    return type != SP_CACHE_F16 && type != SP_CACHE_F32;
-}
-
 static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp_err *err)
 {
     static const char *const names[SP_N_CACHE_TYPES] = {SP_CACHE_TYPE_NAMES};
@@ -34,7 +29,7 @@ static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp
         return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
                        SP_MAX_HEAD_DIM);
     }
-    if (has_codes(type) && dim % SP_KV_GROUP) {
+    if (sp_cache_bits[type].value < 16 && dim % SP_KV_GROUP) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s cache: heads of %u dims are not a multiple of %d; use f16 or f32",
                        names[type], dim, SP_KV_GROUP);
@@ -149,7 +144,7 @@ void sp_kv_shrink(struct sp_kv *kv, size_t n)
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
                     size_t n, const float *k, const float *v, size_t ld)
 {
-    const struct sp_vector_kv *type = vector->kv[kv->type];
+    const struct sp_vector_kv *type = &vector->kv[kv->type];
 
     assert(n <= kv->n_slots && slots_of(kv, pos + n) <= kv->n_ready);
     for (size_t t = 0; t < n; t++) {
@@ -186,7 +181,7 @@ void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_
 {
     size_t a = to_pos % SP_KV_BLOCK, b = from_pos % SP_KV_BLOCK;
     /* Bytes of a lane of a key block, of which the last rows may be padding, and rows of lanes. */
-    size_t width = from->type == SP_CACHE_F16 ? 2 : 4;
+    size_t width = sp_cache_bits[from->type].key == 16 ? 2 : 4;
     size_t n = from->key_block_size / (SP_KV_BLOCK * width);
     size_t size = from->value_block_size / SP_KV_BLOCK;
     uint8_t *values = sp_kv_values(to, head, to_pos);
@@ -195,13 +190,13 @@ void sp_kv_copy(struct sp_kv *to, size_t to_pos, const struct sp_kv *from, size_
     assert(to->type == from->type && to->head_dim == from->head_dim &&
            to->value_dim == from->value_dim);
     copy_lane(sp_kv_keys(to, head, to_pos), a, sp_kv_keys(from, head, from_pos), b, n, width);
-    if (!has_codes(from->type)) {
+    if (sp_cache_bits[from->type].value >= 16) {
         memcpy(values + a * size, others + b * size, size);
         return;
     }
     memcpy(values + 4 * a, others + 4 * b, 4);
     copy_value_codes(values + 4 * SP_KV_BLOCK, a, others + 4 * SP_KV_BLOCK, b, to->value_dim,
-                     from->type != SP_CACHE_Q8);
+                     sp_cache_bits[from->type].value == 4);
 }
 
 float sp_kv_number(const struct sp_kv *kv, size_t pos, bool is_value, size_t i)

@@ -277,8 +277,7 @@ static size_t find_left_out(struct sp_text_window *windows, const struct calibra
     size_t n, n_left_out = 0;
 
     if (!q->sensitivity || n_ids == 0) return 0;
-    n = sp_group_divergence_windows(windows, c->package, sp_divergence_of_groups, q->texts,
-                                    q->n_texts);
+    n = sp_group_divergence_windows(windows, c->package, q->texts, q->n_texts);
     for (size_t i = 0; i < n; i++)
         n_left_out += windows[i].n;
     return n_ids / LEAST_TO_LEAVE_OUT < n_left_out ? 0 : n;

@@ -91,7 +91,6 @@ struct sp_group_divergence {
     struct sp_package *package;
     const struct sp_input_stats *stats; /* borrowed; NULL: none */
     struct window windows[SP_MAX_DIVERGENCE_WINDOWS];
-    struct sp_divergence_sample sample;
     size_t n_windows, n_scored;
     unsigned layer; /* the layer that the windows' x enters */
     struct reference reference;
@@ -131,22 +130,21 @@ static struct sp_text_window window_at(const struct sp_package *package,
     return w;
 }
 
-static size_t window_size(const struct sp_package *package, struct sp_divergence_sample sample)
+static size_t window_size(const struct sp_package *package)
 {
     size_t max = package->target->config.max_positions;
 
-    return max < sample.size ? max : sample.size;
+    return max < SP_DIVERGENCE_WINDOW ? max : SP_DIVERGENCE_WINDOW;
 }
 
 size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_package *package,
-                                   struct sp_divergence_sample sample,
                                    const struct sp_calibration_text *texts, size_t n_texts)
 {
-    size_t size = window_size(package, sample), all = 0, n;
+    size_t size = window_size(package), all = 0, n;
 
     for (size_t i = 0; i < n_texts; i++)
         all += texts[i].n;
-    n = all / size < sample.most ? all / size : sample.most;
+    n = all / size < SP_MAX_DIVERGENCE_WINDOWS ? all / size : SP_MAX_DIVERGENCE_WINDOWS;
     if (n == 0) n = 1;
     for (size_t k = 0; k < n; k++)
         out[k] = window_at(package, texts, (2 * k + 1) * all / (2 * n), size);
@@ -158,8 +156,8 @@ static enum sp_status open_window(struct sp_group_divergence *d, struct window *
                                   const struct sp_calibration_text *text, struct sp_err *err)
 {
     struct sp_decoder_options options = {
-        .n_positions = window_size(d->package, d->sample),
-        .max_rows = window_size(d->package, d->sample),
+        .n_positions = window_size(d->package),
+        .max_rows = window_size(d->package),
         .max_logit_rows = LOGIT_ROWS,
         .cache_type = SP_CACHE_F32,
         .workspace_of = d->windows[0].decoder,
@@ -303,19 +301,17 @@ static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err
 enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
                                         struct sp_package *package,
                                         const struct sp_input_stats *stats,
-                                        struct sp_divergence_sample sample,
                                         const struct sp_calibration_text *texts, size_t n_texts,
                                         struct sp_err *err)
 {
     struct sp_text_window windows[SP_MAX_DIVERGENCE_WINDOWS];
-    size_t n = sp_group_divergence_windows(windows, package, sample, texts, n_texts);
+    size_t n = sp_group_divergence_windows(windows, package, texts, n_texts);
     struct sp_group_divergence *d = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->package = package;
     d->stats = stats;
-    d->sample = sample;
     sp_encoder_init(&d->encoder);
     for (size_t k = 0; k < n && !st; k++)
         st = open_window(d, &d->windows[d->n_windows++], &windows[k], &texts[windows[k].text], err);

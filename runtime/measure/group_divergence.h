@@ -74,7 +74,8 @@ struct sp_matrix_group {
     size_t first, n; /* its matrices */
 };
 
-enum { SP_MAX_DIVERGENCE_WINDOWS = 4 };
+/* At most so many windows of so many tokens. */
+enum { SP_MAX_DIVERGENCE_WINDOWS = 4, SP_DIVERGENCE_WINDOW = 128 };
 
 /* A part of a text to run through the model, after the tokens that begin every text. */
 struct sp_text_window {
@@ -83,20 +84,9 @@ struct sp_text_window {
     size_t lead;     /* the number of the tokens that are put before them */
 };
 
-/* Windows of `size` tokens, and how many at most (SP_MAX_DIVERGENCE_WINDOWS). */
-struct sp_divergence_sample {
-    size_t size, most;
-};
-
-/* Of groups of matrices, and of caches, whose errors matter more where many keys are attended to.
- */
-static const struct sp_divergence_sample sp_divergence_of_groups = {128, 4},
-                                         sp_divergence_of_caches = {512, 2};
-
 /* out[0..SP_MAX_DIVERGENCE_WINDOWS-1] = the windows of the texts, in their order; returns their
  * number. The texts have at least one token. Windows overlap only in very short texts. */
 size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_package *package,
-                                   struct sp_divergence_sample sample,
                                    const struct sp_calibration_text *texts, size_t n_texts);
 
 /* Runs windows of the texts, fewer or shorter ones if the texts are short. Matrices are
@@ -105,7 +95,6 @@ size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_p
 SP_MUST_CHECK enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
                                                       struct sp_package *package,
                                                       const struct sp_input_stats *stats,
-                                                      struct sp_divergence_sample sample,
                                                       const struct sp_calibration_text *texts,
                                                       size_t n_texts, struct sp_err *err);
 void sp_group_divergence_close(struct sp_group_divergence *d); /* NULL is fine */

@@ -35,8 +35,7 @@ bool sp_cache_types_vary(const struct sp_model *model, unsigned i)
 {
     const struct sp_config *config = &model->config;
 
-    return has_cache(config, i) && can_be_codes(model, i) && !chooses_keys(config) &&
-           sp_cache_types_of(model, i, SP_CACHE_Q8) == SP_CACHE_Q8;
+    return has_cache(config, i) && can_be_codes(model, i) && !chooses_keys(config);
 }
 
 enum sp_cache_type sp_cache_types_of(const struct sp_model *model, unsigned i,
@@ -49,7 +48,8 @@ enum sp_cache_type sp_cache_types_of(const struct sp_model *model, unsigned i,
     if (type == SP_CACHE_AUTO) type = model->cache_types[i];
     if (type == SP_CACHE_F16 || type == SP_CACHE_F32 || model->config.index.top_k) return type;
     for (size_t k = 0; bias && k < (size_t)l->n_kv_heads * l->head_dim; k++)
-        if (fabsf(bias[k]) > largest) return SP_CACHE_F16;
+        if (fabsf(bias[k]) > largest)
+            return sp_cache_bits[type].value == 8 ? SP_CACHE_F16_Q8 : SP_CACHE_F16_Q4;
     return type;
 }
 
@@ -94,32 +94,40 @@ static double token_size(const struct sp_config *config, const struct sp_layer_c
     return part * (double)(size * l->n_kv_heads) / SP_KV_BLOCK;
 }
 
-static enum sp_status choose(struct sp_model *m, const struct sp_cache_divergences *all,
-                             struct sp_err *err)
+static enum sp_status set_types(struct sp_model *m, const struct sp_cache_divergences *all,
+                                struct sp_err *err)
 {
-    const double most = 0.004; /* nats per token, as man/spectool-run.1 states it */
-    double(*sizes)[SP_N_LAYER_CACHES] = NULL;
-    enum sp_layer_cache *types = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&sizes, all->n, sizeof *sizes, err))) goto done;
-    if ((st = sp_new(&types, all->n, sizeof *types, err))) goto done;
-    m->cache_types = sp_arena_new(&m->memory, all->n, sizeof *m->cache_types);
-    if ((st = sp_arena_check(&m->memory, err))) goto done;
-    for (unsigned i = 0; i < all->n; i++)
-        for (int t = 0; t < SP_N_LAYER_CACHES && sp_cache_types_vary(m, i); t++)
-            sizes[i][t] = token_size(&m->config, &m->config.layers[i], sp_cache_types_chosen[t]);
-    m->cache_divergence = sp_cache_divergences_choose(types, all, sizes, most);
-    for (unsigned i = 0; i < all->n; i++)
-        m->cache_types[i] = sp_cache_types_chosen[types[i]];
-done:
-    free(sizes);
-    free(types);
-    return st;
+    if (m->cache_types == NULL)
+        m->cache_types = sp_arena_new(&m->memory, all->n, sizeof *m->cache_types);
+    if ((st = sp_arena_check(&m->memory, err))) return st;
+    for (size_t i = 0; i < all->n; i++)
+        m->cache_types[i] = sp_cache_types_chosen[all->layers[i].chosen];
+    return SP_OK;
 }
 
-enum sp_status sp_cache_types_choose(struct sp_model *model, const struct sp_pack *pack,
+enum sp_status sp_cache_types_choose(double *sum, struct sp_model *m,
+                                     struct sp_cache_divergences *all, double most,
                                      struct sp_err *err)
+{
+    double(*sizes)[SP_N_LAYER_CACHES] = NULL;
+    enum sp_status st = sp_new(&sizes, all->n, sizeof *sizes, err);
+
+    if (st) return st;
+    for (unsigned i = 0; i < all->n; i++) {
+        for (int t = 0; t < SP_N_LAYER_CACHES && sp_cache_types_vary(m, i); t++) {
+            enum sp_cache_type type = sp_cache_types_of(m, i, sp_cache_types_chosen[t]);
+            sizes[i][t] = token_size(&m->config, &m->config.layers[i], type);
+        }
+    }
+    *sum = sp_cache_divergences_choose(all, sizes, most);
+    free(sizes);
+    return set_types(m, all, err);
+}
+
+enum sp_status sp_cache_types_read(struct sp_model *model, const struct sp_pack *pack,
+                                   struct sp_err *err)
 {
     struct sp_cache_divergences all;
     enum sp_status st;
@@ -129,8 +137,9 @@ enum sp_status sp_cache_types_choose(struct sp_model *model, const struct sp_pac
     if (all.n && all.n != model->config.n_layers)
         st = sp_fail(err, SP_E_INPUT, "%s: caches of %zu layers, expected %u", sp_pack_path(pack),
                      all.n, model->config.n_layers);
-    else if (all.n)
-        st = choose(model, &all, err);
+    else if (all.has_choice)
+        st = set_types(model, &all, err);
+    model->cache_divergence = all.nats;
     sp_cache_divergences_release(&all);
     return st;
 }

@@ -235,7 +235,7 @@ static void score_span(void *context, size_t span, unsigned worker)
                                     .n_blocks = (n + SP_KV_BLOCK - 1) / SP_KV_BLOCK,
                                     .scale = (float)(1 / sqrt((double)c->head_dim))};
 
-    job->ws->backend->vector->kv[job->cache->type]->scores(&rows);
+    job->ws->backend->vector->kv[job->cache->type].scores(&rows);
     for (size_t h = 0; c->block && h < c->n_heads; h++)
         memcpy(scores + h * s->ld_scores, of_heads + h * SP_SPAN, n * sizeof *scores);
     if (c->block) return;
@@ -318,9 +318,9 @@ static void choose_row(struct index_job *job, size_t t, size_t n)
     n_units = (n + (c->block ? unit - 1 : 0)) / unit;
     job->n_keys = c->block ? n : n_units * unit;
     for (size_t h = 0; h < c->n_heads; h++) {
-        backend->vector->kv[job->cache->type]->prepare(s->queries + h * sp_query_size(c->head_dim),
-                                                       s->q + t * s->ld_q + h * c->head_dim,
-                                                       c->head_dim);
+        backend->vector->kv[job->cache->type].prepare(s->queries + h * sp_query_size(c->head_dim),
+                                                      s->q + t * s->ld_q + h * c->head_dim,
+                                                      c->head_dim);
     }
     sp_pool_run(backend->pool, (job->n_keys + SP_SPAN - 1) / SP_SPAN, score_span, job);
     for (size_t choice = 0; choice < s->n_choices; choice++) {

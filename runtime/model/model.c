@@ -456,7 +456,7 @@ enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, 
     m->layers = sp_arena_new(&m->memory, m->config.n_layers, sizeof *m->layers);
     if ((st = sp_arena_check(&m->memory, err))) goto done;
     if ((st = bind_all(m, pack, err))) goto done;
-    if ((st = sp_cache_types_choose(m, pack, err))) goto done;
+    if ((st = sp_cache_types_read(m, pack, err))) goto done;
     *out = m;
     m = NULL;
 done:

@@ -323,7 +323,7 @@ struct sp_model {
     size_t n_matrices, cap_matrices;
     struct sp_lora_products adapters; /* of blocks, which every row of a pass has */
     enum sp_cache_type *cache_types;  /* [n_layers] with SP_CACHE_AUTO; NULL: there is no choice */
-    double cache_divergence;          /* of these, as the file states it (cache_types.h) */
+    double cache_divergence;          /* that was measured with these */
     size_t max_lora_rank;   /* the largest rank of its adapters (runtime/model/lora.c); 0: none */
     struct sp_arena memory; /* of the layers and all widened vectors */
 };

@@ -67,27 +67,26 @@ void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n)
     }
 }
 
-/* Bits of a number of a key, and of a value; codes have scales beside them. */
-static const struct {
-    unsigned key, value;
-} bits[SP_N_CACHE_TYPES] = {[SP_CACHE_F16] = {16, 16},
-                            [SP_CACHE_F32] = {32, 32},
-                            [SP_CACHE_Q8] = {8, 8},
-                            [SP_CACHE_Q8_Q4] = {8, 4},
-                            [SP_CACHE_Q4] = {4, 4}};
+const struct sp_cache_bits sp_cache_bits[SP_N_CACHE_TYPES] = {
+    [SP_CACHE_F16] = {16, 16},   [SP_CACHE_F32] = {32, 32}, [SP_CACHE_Q8] = {8, 8},
+    [SP_CACHE_Q8_Q4] = {8, 4},   [SP_CACHE_Q4] = {4, 4},    [SP_CACHE_F16_Q8] = {16, 8},
+    [SP_CACHE_F16_Q4] = {16, 4},
+};
 
 size_t sp_key_block_size(enum sp_cache_type type, size_t head_dim)
 {
-    size_t scales = bits[type].key < 16 ? head_dim / SP_KV_GROUP * sizeof(float) : 0;
+    unsigned bits = sp_cache_bits[type].key;
+    size_t scales = bits < 16 ? head_dim / SP_KV_GROUP * sizeof(float) : 0;
 
-    return sp_round_up((head_dim * bits[type].key / 8 + scales) * SP_KV_BLOCK, 64);
+    return sp_round_up((head_dim * bits / 8 + scales) * SP_KV_BLOCK, 64);
 }
 
 size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim)
 {
-    size_t scale = bits[type].value < 16 ? sizeof(float) : 0;
+    unsigned bits = sp_cache_bits[type].value;
+    size_t scale = bits < 16 ? sizeof(float) : 0;
 
-    return (head_dim * bits[type].value / 8 + scale) * SP_KV_BLOCK;
+    return (head_dim * bits / 8 + scale) * SP_KV_BLOCK;
 }
 
 void sp_restore_q4(float *out, size_t head_dim)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SP_N_CACHE_TYPES = SP_CACHE_Q4 + 1 };
+enum { SP_N_CACHE_TYPES = SP_CACHE_AUTO };
 
 /* Caches consist of blocks of 16 positions.
  *
@@ -26,11 +26,17 @@ enum { SP_N_CACHE_TYPES = SP_CACHE_Q4 + 1 };
  *
  * q4 has two codes + 8 in a byte: of keys, [head_dim / 8][16][4], dims d and, in the upper half,
  * d + 16 of each 32; of values, [2][head_dim][4], positions j and j + 8. q8_q4 has the keys of q8
- * and the values of q4.
+ * and the values of q4, f16_q8 and f16_q4 the keys of f16.
  *
  * q8 and q4 need head_dim % 32 == 0; their keys and q4's values are stored rotated (rotation.h). */
 enum { SP_KV_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
 enum { SP_SPAN = 256 }; /* positions of a span, the unit in which attention walks its keys */
+
+/* Bits of a number of a key, and of a value; below 16 they are codes, with scales beside them. */
+struct sp_cache_bits {
+    unsigned key, value;
+};
+extern const struct sp_cache_bits sp_cache_bits[SP_N_CACHE_TYPES];
 
 size_t sp_key_block_size(enum sp_cache_type type, size_t head_dim);   /* bytes, multiple of 64 */
 size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim); /* bytes */
@@ -123,7 +129,7 @@ struct sp_vector {
      * by index % 16 (plain additions), fixed tree. s is 64-byte aligned and has space up to the
      * next multiple of 16, which may be read and is not changed. */
     void (*softmax)(float *s, size_t first, size_t last, float *max, float *sum);
-    const struct sp_vector_kv *kv[SP_N_CACHE_TYPES]; /* static */
+    const struct sp_vector_kv *kv; /* [SP_N_CACHE_TYPES] static */
 
     /* Sampling: soften: y = sp_exp((x - max) / temperature); uniform: y = sp_rng_uniform(key,
      * id). */

@@ -3,5 +3,4 @@
 #include "runtime/vector/vector_loops.h"
 #include "runtime/vector/vector_q8_loops.h"
 
-const struct sp_vector sp_vector_avx512 =
-    SP_VECTOR_TABLE("avx512", kv_f32, kv_f16, kv_q8, kv_q8_q4, kv_q4);
+const struct sp_vector sp_vector_avx512 = SP_VECTOR_TABLE("avx512", kv_tables);

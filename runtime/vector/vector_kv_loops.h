@@ -296,9 +296,6 @@ static void weigh_f16(const struct sp_kv_rows *rows)
     do_tiles(WEIGHTED_SUMS, &a, WEIGH_QUERIES);
 }
 
-static const struct sp_vector_kv kv_f32 = SP_KV_TABLE(f32, f32, prepare_floats, NULL);
-static const struct sp_vector_kv kv_f16 = SP_KV_TABLE(f16, f16, prepare_floats, NULL);
-
 #endif
 
 #endif

@@ -347,8 +347,4 @@ static void weigh_q4(const struct sp_kv_rows *a)
     weigh_codes(a, SP_CACHE_Q4);
 }
 
-const struct sp_vector_kv sp_kv_f32_ref = SP_KV_TABLE(f32, f32, prepare_floats, NULL);
-const struct sp_vector_kv sp_kv_f16_ref = SP_KV_TABLE(f16, f16, prepare_floats, NULL);
-const struct sp_vector_kv sp_kv_q8_ref = SP_KV_TABLE(q8, q8, prepare_codes, NULL);
-const struct sp_vector_kv sp_kv_q8_q4_ref = SP_KV_TABLE(q8, q4, prepare_codes, sp_restore_q4);
-const struct sp_vector_kv sp_kv_q4_ref = SP_KV_TABLE(q4, q4, prepare_codes, sp_restore_q4);
+const struct sp_vector_kv sp_kv_ref[SP_N_CACHE_TYPES] = SP_KV_TABLES;

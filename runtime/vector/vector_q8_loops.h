@@ -431,9 +431,7 @@ static void weigh_q4(const struct sp_kv_rows *rows)
     weigh_values(with_type(rows, SP_CACHE_Q4));
 }
 
-static const struct sp_vector_kv kv_q8 = SP_KV_TABLE(q8, q8, prepare_codes, NULL);
-static const struct sp_vector_kv kv_q8_q4 = SP_KV_TABLE(q8, q4, prepare_codes, sp_restore_q4);
-static const struct sp_vector_kv kv_q4 = SP_KV_TABLE(q4, q4, prepare_codes, sp_restore_q4);
+static const struct sp_vector_kv kv_tables[SP_N_CACHE_TYPES] = SP_KV_TABLES;
 
 #endif
 

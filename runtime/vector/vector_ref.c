@@ -94,5 +94,4 @@ static void softmax(float *s, size_t first, size_t last, float *max, float *sum)
     *sum = tree_sum(sums);
 }
 
-const struct sp_vector sp_vector_ref = SP_VECTOR_TABLE("scalar", sp_kv_f32_ref, sp_kv_f16_ref,
-                                                       sp_kv_q8_ref, sp_kv_q8_q4_ref, sp_kv_q4_ref);
+const struct sp_vector sp_vector_ref = SP_VECTOR_TABLE("scalar", sp_kv_ref);

@@ -20,8 +20,8 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 }
 
 /* The initializer of a table: the static functions of the file that defines it, each of which has
- * the name of its member, except that fma is a name of the C library, and its tables of caches. */
-#define SP_VECTOR_TABLE(set_name, f32, f16, q8, q8_q4, q4)                                         \
+ * the name of its member, except that fma is a name of the C library, and its array of caches. */
+#define SP_VECTOR_TABLE(set_name, caches)                                                          \
     {                                                                                              \
         .name = set_name, .fma = fma_row, .rms_norm = rms_norm, .add = add, .scale = scale,        \
         .mul = mul, .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul,                          \
@@ -29,28 +29,31 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
         .exp_mul = exp_mul, .softcap = softcap, .sigmoid_mul = sigmoid_mul,                        \
         .swiglu_clamped = swiglu_clamped, .l2_norm = l2_norm, .rope = rope, .softmax = softmax,    \
         .delta_step = delta_step, .state_step = state_step, .state_replay = state_replay,          \
-        .argmax = argmax, .soften = soften, .uniform = uniform,                                    \
-        .kv = {[SP_CACHE_F16] = &f16,                                                              \
-               [SP_CACHE_F32] = &f32,                                                              \
-               [SP_CACHE_Q8] = &q8,                                                                \
-               [SP_CACHE_Q8_Q4] = &q8_q4,                                                          \
-               [SP_CACHE_Q4] = &q4},                                                               \
+        .argmax = argmax, .soften = soften, .uniform = uniform, .kv = caches,                      \
     }
 
 /* sp_vector_kv.restore of q4, whose values are rotated. All instruction sets use the same code. */
 void sp_restore_q4(float *out, size_t head_dim);
 
-/* The tables of caches likewise: the types of keys and values, the function that prepares queries
- * for the keys, and the one that restores values. */
+/* The initializer of the array of caches likewise, by the types of keys and values. */
 #define SP_KV_TABLE(keys, values, prepare_fn, restore_fn)                                          \
     {                                                                                              \
         .store_key = store_key_##keys, .store_value = store_value_##values, .prepare = prepare_fn, \
         .scores = scores_##keys, .weigh = weigh_##values, .restore = restore_fn                    \
     }
+#define SP_KV_TABLES                                                                               \
+    {                                                                                              \
+        [SP_CACHE_F16] = SP_KV_TABLE(f16, f16, prepare_floats, NULL),                              \
+        [SP_CACHE_F32] = SP_KV_TABLE(f32, f32, prepare_floats, NULL),                              \
+        [SP_CACHE_Q8] = SP_KV_TABLE(q8, q8, prepare_codes, NULL),                                  \
+        [SP_CACHE_Q8_Q4] = SP_KV_TABLE(q8, q4, prepare_codes, sp_restore_q4),                      \
+        [SP_CACHE_Q4] = SP_KV_TABLE(q4, q4, prepare_codes, sp_restore_q4),                         \
+        [SP_CACHE_F16_Q8] = SP_KV_TABLE(f16, q8, prepare_floats, NULL),                            \
+        [SP_CACHE_F16_Q4] = SP_KV_TABLE(f16, q4, prepare_floats, sp_restore_q4),                   \
+    }
 
 extern const struct sp_vector sp_vector_ref;
-extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref, sp_kv_q8_q4_ref,
-    sp_kv_q4_ref;
+extern const struct sp_vector_kv sp_kv_ref[SP_N_CACHE_TYPES];
 #if defined(__x86_64__)
 extern const struct sp_vector sp_vector_avx2, sp_vector_avx512;
 #elif defined(__aarch64__)

@@ -151,8 +151,7 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc && i < 9; i++)
         numbers[i - 3] = (unsigned)strtoul(argv[i], NULL, 10);
     if (type == SP_N_CACHE_TYPES || b.vector == NULL) {
-        fprintf(stderr,
-                "usage: bench_attention [f32|f16|q8|q8:q4|q4 [KERNELS [THREADS [CONTEXT ...]]]]\n");
+        fprintf(stderr, "usage: bench_attention [TYPE [KERNELS [THREADS [CONTEXT ...]]]]\n");
         return SP_E_USAGE;
     }
     if (sp_pool_open(&b.pool, numbers[0], &err)) die(&err);

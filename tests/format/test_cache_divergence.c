@@ -26,13 +26,12 @@ static void check(const char *text, double most, const char *expected, double su
 {
     static const char letters[] = "fqvk"; /* f16, q8, values of 4 bits, keys too */
     struct sp_cache_divergences all = read_text(text, NULL);
-    enum sp_layer_cache types[4];
     char made[5] = {0};
 
     assert_int_equal(all.n, 4);
-    double got = sp_cache_divergences_choose(types, &all, sizes, most);
+    double got = sp_cache_divergences_choose(&all, sizes, most);
     for (size_t i = 0; i < all.n; i++)
-        made[i] = letters[types[i]];
+        made[i] = letters[all.layers[i].chosen];
     assert_string_equal(made, expected);
     assert_true(fabs(got - sum) < 1e-12);
     sp_cache_divergences_release(&all);
@@ -65,15 +64,21 @@ TEST(test_unmeasured_and_common)
           0.0021, "vfqq", 0.002);
 }
 
+#define MEASURED "{\"f16\":[0,null],\"q8\":[1e-05,null],\"q8:q4\":[0.25,null],\"q4\":[2,null]"
+
 TEST(test_reading)
 {
     struct sp_cache_divergences all = {0};
     struct sp_json_out out = {0};
     static const char text[] =
-        "{\"f16\":[0,null],\"q8\":[1e-05,null],\"q8:q4\":[0.25,null],\"q4\":[2,null]}";
+        MEASURED ",\"chosen\":[\"q8:q4\",\"f16\"],\"divergence\":0.003,\"error\":0.0001}";
 
+    all = read_text(MEASURED "}", NULL);
+    assert_true(all.n == 2 && !all.has_choice);
+    sp_cache_divergences_release(&all);
     all = read_text(text, NULL);
-    assert_int_equal(all.n, 2);
+    assert_true(all.has_choice && all.nats == 0.003 && all.error == 0.0001);
+    assert_true(all.layers[0].chosen == SP_LAYER_Q8_Q4 && all.layers[1].chosen == SP_LAYER_F16);
     assert_true(all.layers[0].nats[SP_LAYER_Q8_Q4] == 0.25 && all.layers[1].nats[SP_LAYER_Q4] < 0);
     sp_cache_divergences_print(&out, &all);
     assert_int_equal(out.text.len, strlen(text));
@@ -87,6 +92,11 @@ TEST(test_reading)
     read_text("{\"f16\":[0],\"q8\":[0],\"q8:q4\":[0],\"q4\":[\"0\"]}",
               "caches: q4[0] is not a divergence");
     read_text("[]", "caches: f16 is not an array of 0 layers");
+    read_text(MEASURED ",\"chosen\":[\"q8\"]}", "caches: chosen is not an array of 2 layers");
+    read_text(MEASURED ",\"chosen\":[\"q8\",\"q8\"]}", "caches: chosen[1] is not a measured type");
+    read_text(MEASURED ",\"chosen\":[\"q5\",\"f16\"]}", "caches: chosen[0] is not a measured type");
+    read_text(MEASURED ",\"chosen\":[\"q8\",\"f16\"],\"error\":-1}",
+              "error is -1, expected a number 0..1e+06");
     assert_int_equal(sp_cache_divergences_read(&all, NULL, NULL), SP_OK);
     assert_int_equal(all.n, 0);
 }

@@ -226,11 +226,10 @@ TEST(test_near_the_definition)
  * have 64 dims. */
 TEST(test_error_of_narrow_caches)
 {
-    static const double limits[] = {[SP_CACHE_F16] = 1e-3,
-                                    [SP_CACHE_F32] = 1e-5,
-                                    [SP_CACHE_Q8] = 2e-2,
-                                    [SP_CACHE_Q8_Q4] = 0.2,
-                                    [SP_CACHE_Q4] = 0.4};
+    static const double limits[] = {
+        [SP_CACHE_F16] = 1e-3,  [SP_CACHE_F32] = 1e-5, [SP_CACHE_Q8] = 2e-2,
+        [SP_CACHE_Q8_Q4] = 0.2, [SP_CACHE_Q4] = 0.4,   [SP_CACHE_F16_Q8] = 2e-2,
+        [SP_CACHE_F16_Q4] = 0.2};
 
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;

@@ -49,7 +49,7 @@ static struct sp_group_divergence *open_divergence(struct sp_package *package)
 {
     struct sp_group_divergence *d = NULL;
 
-    assert_ok(sp_group_divergence_open(&d, package, NULL, sp_divergence_of_groups, &text, 1, why));
+    assert_ok(sp_group_divergence_open(&d, package, NULL, &text, 1, why));
     return keep_with(d, close_divergence);
 }
 
@@ -131,7 +131,7 @@ TEST(test_threads_and_kernels)
     double first[2] = {-1, -1};
 
     fill_ids(1500);
-    text.n = sp_divergence_of_groups.size;
+    text.n = SP_DIVERGENCE_WINDOW;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         struct sp_package *package =
@@ -227,7 +227,7 @@ static void check_family(const char *name)
 
 TEST(test_families)
 {
-    text.n = 2 * sp_divergence_of_groups.size;
+    text.n = 2 * SP_DIVERGENCE_WINDOW;
     for (const char *const *name = golden_families(); *name; name++) {
         create_setup(state);
         check_family(*name);
@@ -324,15 +324,15 @@ TEST(test_continuing)
     assert_int_equal(made.n_groups, 6 * 4 + 1);
     assert_int_equal(n_reported, 0);
     n_files = create_count_files();
-    interrupt_after = 14; /* in the third layer */
+    interrupt_after = 14; /* in the groups of the second layer */
     assert_fails_as(calibrate(package, parts, &made), SP_E_CANCELLED, "interrupted");
     assert_int_equal(create_count_files(), n_files + 1);
     assert_true(golden_exists(beside));
-    interrupt_after = 17; /* the embedding and two layers are not measured again */
+    interrupt_after = 9 + 5 + 1; /* in the caches of the third; one layer is not measured again */
     assert_fails(calibrate(package, parts, &made), SP_E_CANCELLED, "");
-    interrupt_after = 8 + 10; /* in the caches of the third layer */
+    interrupt_after = 4 + 3 * 9; /* in the choice of caches, after what was left of the layers */
     assert_fails(calibrate(package, parts, &made), SP_E_CANCELLED, "");
-    interrupt_after = 4 * 4; /* those of the first two are not measured again */
+    interrupt_after = -1;
     assert_ok(calibrate(package, parts, &made));
     assert_int_equal(n_reported, 0);
     assert_same_file(whole, parts);

@@ -94,8 +94,7 @@ TEST(same_bits)
         check_file(packed_family(families[i], SP_DTYPE_NONE));
 }
 
-/* A layer whose keys have a bias above 64 keeps f16 where others have codes, and pages of prompts
- * know it. */
+/* Keys with a bias above 64 keep f16 where others become codes, and pages of prompts know it. */
 TEST(large_biases_keep_f16)
 {
     struct generate_fixture g = generate_open(
@@ -104,18 +103,22 @@ TEST(large_biases_keep_f16)
     const struct sp_layer_config *l = &model->config.layers[1];
     float *bias = calloc((size_t)l->n_kv_heads * l->head_dim, sizeof *bias);
     uint64_t digests[2];
+    struct sp_decoder *d;
 
     assert_non_null(bias);
     model->layers[1].k_bias = bias;
     for (int i = 0; i < 2; i++) {
         bias[l->n_kv_heads * l->head_dim - 1] = i ? -65 : -64;
-        struct sp_decoder *d = open_decoder(g.package, SP_CACHE_Q4, NULL);
+        d = open_decoder(g.package, SP_CACHE_Q4, NULL);
         assert_int_equal(d->caches[0].type, SP_CACHE_Q4);
-        assert_int_equal(d->caches[1].type, i ? SP_CACHE_F16 : SP_CACHE_Q4);
+        assert_int_equal(d->caches[1].type, i ? SP_CACHE_F16_Q4 : SP_CACHE_Q4);
         digests[i] = sp_decoder_cache_digest(d);
         sp_decoder_close(d);
     }
     assert_true(digests[0] != digests[1]);
+    d = open_decoder(g.package, SP_CACHE_Q8, NULL);
+    assert_int_equal(d->caches[1].type, SP_CACHE_F16_Q8);
+    sp_decoder_close(d);
     model->layers[1].k_bias = NULL;
     free(bias);
 }

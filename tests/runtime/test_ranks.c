@@ -7,6 +7,7 @@
 #include "runtime/speculate/draft_length.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/grammar_checks.h"
+#include "tests/support/handmade_models.h"
 #include "tests/support/keep.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
@@ -332,6 +333,38 @@ TEST(no_draft_needs_rows)
 }
 
 /* ---- caches of several ranks ---- */
+
+/* The digest of an answer with the types of each layer's cache. Layers 1 and 3 have two kv heads of
+ * 32 dims, of which the third rank has none. */
+static uint64_t digest_with(const char *path, enum sp_cache_type types[4], unsigned n_ranks)
+{
+    const struct sp_package_options options = {
+        .size = sizeof options, .n_threads = 1, .n_ranks = n_ranks};
+    const struct sp_session_options chosen = {.size = sizeof chosen, .cache = SP_CACHE_AUTO};
+    const struct sp_request request = {STORY_REQUEST, .digest = true};
+    struct sp_package *package = keep_package(path, &options);
+
+    package->target->cache_types = types;
+    return keep_answer(keep_session(package, &chosen), &request).logits_digest;
+}
+
+TEST(chosen_types_are_those_of_every_rank)
+{
+    const char *path =
+        packed_handmade(&(struct handmade_options){.mixing = 0.4f}, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    enum sp_cache_type types[2][4] = {
+        {SP_CACHE_F16, SP_CACHE_Q4, SP_CACHE_F16, SP_CACHE_F16_Q8},
+        {SP_CACHE_F16, SP_CACHE_F16_Q4, SP_CACHE_F16, SP_CACHE_Q8_Q4},
+    };
+    uint64_t digests[2];
+
+    for (int i = 0; i < 2; i++) {
+        digests[i] = digest_with(path, types[i], 1);
+        for (unsigned n_ranks = 2; n_ranks <= 3; n_ranks++)
+            assert_true(digest_with(path, types[i], n_ranks) == digests[i]);
+    }
+    assert_true(digests[0] != digests[1]);
+}
 
 enum { N_POSITIONS = 4096 };
 static const struct sp_kv_options large = {.type = SP_CACHE_F16,

@@ -436,11 +436,11 @@ TEST(test_stores_agree)
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0xa5, sizeof got);
             memset(want, 0xa5, sizeof want);
-            ref->kv[type]->store_key(want, lane, x, dim);
-            tables[i]->kv[type]->store_key(got, lane, x, dim);
+            ref->kv[type].store_key(want, lane, x, dim);
+            tables[i]->kv[type].store_key(got, lane, x, dim);
             assert_memory_equal(got, want, sizeof got);
-            ref->kv[type]->store_value(want, lane, x, dim);
-            tables[i]->kv[type]->store_value(got, lane, x, dim);
+            ref->kv[type].store_value(want, lane, x, dim);
+            tables[i]->kv[type].store_value(got, lane, x, dim);
             assert_memory_equal(got, want, sizeof got);
         }
     }
@@ -485,18 +485,18 @@ TEST(test_halves)
             double down = (double)a - (double)low, up = (double)high - (double)a;
             uint32_t want = down < up || (down == up && h % 2 == 0) ? h : h + 1;
             if (h == 0x7bff && i >= 2) continue; /* larger than the largest half; tested below */
-            ref->kv[SP_CACHE_F16]->store_value((uint8_t *)&stored, 0, &x, 1);
+            ref->kv[SP_CACHE_F16].store_value((uint8_t *)&stored, 0, &x, 1);
             assert_int_equal(stored, want | (i == 1 ? 0x8000 : 0));
         }
         uint16_t half = (uint16_t)h;
         size_t first = 0, last = 1;
-        weigh(ref->kv[SP_CACHE_F16], &out, 1, &(float){1}, 1, &first, &last, 1,
+        weigh(&ref->kv[SP_CACHE_F16], &out, 1, &(float){1}, 1, &first, &last, 1,
               (const uint8_t *)&half, 1);
         assert_true(out == low);
     }
     uint16_t stored[3];
-    ref->kv[SP_CACHE_F16]->store_value((uint8_t *)stored, 0,
-                                       (const float[]){65519, 65520, -INFINITY}, 3);
+    ref->kv[SP_CACHE_F16].store_value((uint8_t *)stored, 0,
+                                      (const float[]){65519, 65520, -INFINITY}, 3);
     assert_int_equal(stored[0], 0x7bff);
     assert_int_equal(stored[1], 0x7c00);
     assert_int_equal(stored[2], 0xfc00);
@@ -518,8 +518,8 @@ TEST(test_q8_error)
         float max = 0;
         fill(x, DIM, &seed, PLAIN);
         if (round == 0) memset(x, 0, sizeof x);
-        ref->kv[SP_CACHE_Q8]->store_value(block, first, x, DIM);
-        weigh(ref->kv[SP_CACHE_Q8], out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
+        ref->kv[SP_CACHE_Q8].store_value(block, first, x, DIM);
+        weigh(&ref->kv[SP_CACHE_Q8], out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
         for (size_t i = 0; i < DIM; i++)
             max = fmaxf(max, fabsf(x[i]));
         for (size_t i = 0; i < DIM; i++)
@@ -546,11 +546,11 @@ TEST(test_small_weights_of_q8)
                 want[d] += (double)p[j] * (double)v[d];
             }
             if (j != round) rest += (double)p[j];
-            ref->kv[SP_CACHE_Q8]->store_value(blocks + j / SP_KV_BLOCK *
-                                                           sp_value_block_size(SP_CACHE_Q8, DIM),
-                                              j % SP_KV_BLOCK, v, DIM);
+            ref->kv[SP_CACHE_Q8].store_value(blocks + j / SP_KV_BLOCK *
+                                                          sp_value_block_size(SP_CACHE_Q8, DIM),
+                                             j % SP_KV_BLOCK, v, DIM);
         }
-        weigh(ref->kv[SP_CACHE_Q8], out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
+        weigh(&ref->kv[SP_CACHE_Q8], out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
         for (size_t d = 0; d < DIM; d++)
             assert_true(fabs((double)out[d] - want[d]) < rest * 5e-3);
     }
@@ -566,9 +566,9 @@ static void fill_keys(uint8_t *blocks, int type, size_t dim, size_t n_blocks, ui
 
     for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
         fill(k, dim, seed, mode);
-        ref->kv[type]->store_key(blocks + j / SP_KV_BLOCK *
-                                              sp_key_block_size((enum sp_cache_type)type, dim),
-                                 j % SP_KV_BLOCK, k, dim);
+        ref->kv[type].store_key(blocks + j / SP_KV_BLOCK *
+                                             sp_key_block_size((enum sp_cache_type)type, dim),
+                                j % SP_KV_BLOCK, k, dim);
     }
 }
 
@@ -606,10 +606,10 @@ TEST(test_scores_agree)
         fill_keys(blocks, type, dim, n_blocks, &seed, mode);
         fill(q, n_queries * (dim + 3), &seed, mode);
         memset(want, 0, sizeof want);
-        score(ref->kv[type], want, LD, q, n_queries, blocks, n_blocks, dim);
+        score(&ref->kv[type], want, LD, q, n_queries, blocks, n_blocks, dim);
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0, sizeof got);
-            score(tables[i]->kv[type], got, LD, q, n_queries, blocks, n_blocks, dim);
+            score(&tables[i]->kv[type], got, LD, q, n_queries, blocks, n_blocks, dim);
             assert_same(got, want, n_queries * LD, "scores", tables[i]->name);
         }
     }
@@ -631,10 +631,10 @@ TEST(test_large_dim_of_q8_keys)
         for (size_t j = 0; j < N_KEYS; j++) {
             fill(k[j], DIM, &seed, PLAIN);
             k[j][5] = 200;
-            ref->kv[SP_CACHE_Q8]->store_key(block, j, k[j], DIM);
+            ref->kv[SP_CACHE_Q8].store_key(block, j, k[j], DIM);
         }
         q[5] = 0;
-        score(ref->kv[SP_CACHE_Q8], got, N_KEYS, q, 1, block, 1, DIM);
+        score(&ref->kv[SP_CACHE_Q8], got, N_KEYS, q, 1, block, 1, DIM);
         for (size_t j = 0; j < N_KEYS; j++) {
             double want = 0;
             for (size_t d = 0; d < DIM; d++)
@@ -710,13 +710,13 @@ TEST(test_weigh_agrees)
         for (size_t j = 0; j < n; j++) {
             size_t size = sp_value_block_size((enum sp_cache_type)type, dim);
             fill(v, dim, &seed, j < low || j >= high ? ODD : mode);
-            ref->kv[type]->store_value(values + j / SP_KV_BLOCK * size, j % SP_KV_BLOCK, v, dim);
+            ref->kv[type].store_value(values + j / SP_KV_BLOCK * size, j % SP_KV_BLOCK, v, dim);
         }
         memset(want, 0, sizeof want);
-        weigh(ref->kv[type], want, LD_OUT, p, n, first, last, n_queries, values, dim);
+        weigh(&ref->kv[type], want, LD_OUT, p, n, first, last, n_queries, values, dim);
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0, sizeof got);
-            weigh(tables[i]->kv[type], got, LD_OUT, p, n, first, last, n_queries, values, dim);
+            weigh(&tables[i]->kv[type], got, LD_OUT, p, n, first, last, n_queries, values, dim);
             assert_same(got, want, n_queries * LD_OUT, "weigh", tables[i]->name);
         }
     }

@@ -10,7 +10,7 @@
 /* Copies key `lane` of a block to `out`; returns its size. */
 static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
-    size_t width = kv->type == SP_CACHE_F16 ? 2 : 4;
+    size_t width = sp_cache_bits[kv->type].key == 16 ? 2 : 4;
     size_t n = kv->key_block_size / (SP_KV_BLOCK * width);
 
     for (size_t i = 0; i < n; i++)
@@ -23,11 +23,11 @@ static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *bloc
 static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t size = kv->value_block_size / SP_KV_BLOCK;
-    bool is_q4 = kv->type == SP_CACHE_Q8_Q4 || kv->type == SP_CACHE_Q4;
+    bool is_q4 = sp_cache_bits[kv->type].value == 4;
     size_t row = is_q4 ? lane % 8 / 4 : lane / 4;
     const uint8_t *codes = block + 4 * SP_KV_BLOCK + row * 4 * kv->value_dim + lane % 4;
 
-    if (kv->type == SP_CACHE_F16 || kv->type == SP_CACHE_F32) {
+    if (sp_cache_bits[kv->type].value >= 16) {
         memcpy(out, block + lane * size, size);
         return size;
     }
