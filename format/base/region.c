@@ -9,25 +9,34 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20 }; /* large regions use such pages: long reads miss the TLB less */
+/* Large regions use such pages: long reads miss the TLB less. */
+enum { HUGE_PAGE = 2 << 20 };
+
+#if defined(__linux__) && !defined(MADV_COLLAPSE)
+#define MADV_COLLAPSE 25 /* Linux 6.1; older ones refuse it */
+#endif
 
 static size_t round_to_pages(size_t size)
 {
     return sp_round_up(size, (size_t)sysconf(_SC_PAGESIZE));
 }
 
-/* The first huge page consists of small pages: where little is used, little is cleared. The kernel
- * may ignore this advice. */
-static void ask_for_huge_pages(const struct sp_region *region)
+/* Makes huge pages where these are committed as a whole, so that none takes memory for bytes that
+ * nobody uses; small pages that are there are copied. The kernel may ignore this. */
+static void use_huge_pages(struct sp_region *r)
 {
-    if (region->size < 2 * (size_t)HUGE_PAGE) return;
-    (void)madvise(region->at + SP_REGION_SMALL, region->size - SP_REGION_SMALL, MADV_HUGEPAGE);
+    size_t end = r->committed / HUGE_PAGE * HUGE_PAGE;
+
+    if (r->size < HUGE_PAGE || end <= r->huge) return;
+    (void)madvise(r->at + r->huge, end - r->huge, MADV_HUGEPAGE);
+    (void)madvise(r->at + r->huge, end - r->huge, MADV_COLLAPSE);
+    r->huge = end;
 }
 
 enum sp_status sp_region_open(struct sp_region *region, size_t size, struct sp_err *err)
 {
     struct sp_region r = {0};
-    size_t align = size >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : 1;
+    size_t align = size >= HUGE_PAGE ? HUGE_PAGE : 1;
 
     if (size > SIZE_MAX / 2) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space were requested",
@@ -42,7 +51,6 @@ enum sp_status sp_region_open(struct sp_region *region, size_t size, struct sp_e
                        size);
     }
     r.at = (uint8_t *)r.mapping + (sp_round_up((uintptr_t)r.mapping, align) - (uintptr_t)r.mapping);
-    ask_for_huge_pages(&r);
     *region = r;
     return SP_OK;
 }
@@ -65,6 +73,7 @@ enum sp_status sp_region_grow(struct sp_region *region, size_t size, struct sp_e
                        want - region->committed);
     }
     region->committed = want;
+    use_huge_pages(region);
     return SP_OK;
 }
 
@@ -78,6 +87,6 @@ void sp_region_shrink(struct sp_region *region, size_t size)
     if (mmap(region->at + keep, rest, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         return;
-    ask_for_huge_pages(region);
     region->committed = keep;
+    if (region->huge > keep) region->huge = keep / HUGE_PAGE * HUGE_PAGE;
 }

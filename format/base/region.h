@@ -11,13 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The first bytes of a region, which small pages of memory back; others may have huge ones. */
+/* Bytes of a region that small pages of memory back; once they are committed, a huge one may. */
 enum { SP_REGION_SMALL = 2 << 20 };
 
 struct sp_region {
     uint8_t *at;      /* aligned to 64 bytes at least; owned */
     size_t size;      /* bytes reserved, from `at` on */
     size_t committed; /* bytes at the beginning that can be read and written */
+    size_t huge;      /* of these, in huge pages if the kernel has them */
     void *mapping;    /* the whole mapping, which may begin before `at` */
     size_t mapping_size;
 };

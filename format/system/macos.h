@@ -22,6 +22,7 @@
 #define POLLRDHUP POLLHUP
 #define MADV_HUGEPAGE MADV_NORMAL
 #define MADV_NOHUGEPAGE MADV_NORMAL
+#define MADV_COLLAPSE MADV_NORMAL
 #define O_TMPFILE O_DIRECTORY /* no folder is opened for writing */
 #define renameat2 renameatx_np
 #define RENAME_NOREPLACE RENAME_EXCL

@@ -197,6 +197,14 @@ static void add_relative(const struct run *run, const struct tile *tile, size_t 
         run->vector->fma(s + first, profile, mix[i], last - first);
 }
 
+/* Reads a byte of each line of n bytes that products of codes read next. These walk through several
+ * parts of a block at a time, for which processors do not read memory ahead. */
+static void read_through(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64)
+        (void)*(const volatile uint8_t *)(p + i);
+}
+
 /* Computes the parts of queries i..i+n-1 of the tile, each of which has keys in the span. */
 static void attend_queries(const struct run *run, const struct tile *tile, struct worker *w,
                            size_t span, size_t i, size_t n, struct target to)
@@ -207,6 +215,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     const struct sp_vector_kv *type = &vector->kv[kv->type];
     size_t start = span * SP_SPAN, low = w->first[i], high = w->last[i];
     float *scores = w->scores + i * SP_SPAN;
+    const struct sp_cache_bits bits = sp_cache_bits[kv->type];
     struct sp_kv_rows rows = {.n_queries = n,
                               .head_dim = kv->head_dim,
                               .queries = w->queries + i * sp_query_size(kv->head_dim),
@@ -225,6 +234,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     rows.ld_out = SP_SPAN;
     rows.blocks = sp_kv_keys(kv, tile->head, start + low);
     rows.n_blocks = (high - low + SP_KV_BLOCK - 1) / SP_KV_BLOCK;
+    if (bits.key < 16) read_through(rows.blocks, rows.n_blocks * kv->key_block_size);
     type->scores(&rows);
     for (size_t j = i; j < i + n; j++) {
         struct part *part = &to.parts[j * to.step];
@@ -245,6 +255,9 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     rows.ld_out = to.step * run->scratch->ld;
     rows.blocks = sp_kv_values(kv, tile->head, start);
     rows.head_dim = kv->value_dim;
+    if (bits.value < 16)
+        read_through(rows.blocks + low / SP_KV_BLOCK * kv->value_block_size,
+                     rows.n_blocks * kv->value_block_size);
     type->weigh(&rows);
 }
 

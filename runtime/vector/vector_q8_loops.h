@@ -248,7 +248,6 @@ INLINE void scores_of_codes(struct sp_kv_rows a)
 
     for (size_t left = a.n_blocks, n; left > 0; left -= n) {
         n = left < CODE_BLOCKS ? 1 : CODE_BLOCKS;
-        prefetch(a.blocks, 2 * size, n * size);
         if (n == CODE_BLOCKS)
             do_tiles(SCORES_OF_BLOCKS, &a, CODE_QUERIES);
         else
