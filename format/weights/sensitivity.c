@@ -82,7 +82,9 @@ enum sp_status sp_sensitivities_add(struct sp_sensitivities *sensitivities,
                                     struct sp_tensor_group group, double kl_per_error,
                                     struct sp_err *err)
 {
+    const struct sp_sensitivity new = {group, kl_per_error};
     enum sp_status st;
+    size_t i;
 
     if (!(kl_per_error >= 0 && kl_per_error <= MOST)) {
         return sp_fail(err, SP_E_INPUT, "the sensitivity of group %s of layer %d is not finite",
@@ -91,7 +93,9 @@ enum sp_status sp_sensitivities_add(struct sp_sensitivities *sensitivities,
     st = sp_grow(&sensitivities->entries, &sensitivities->cap, sensitivities->n + 1,
                  sizeof *sensitivities->entries, err);
     if (st) return st;
-    sensitivities->entries[sensitivities->n++] = (struct sp_sensitivity){group, kl_per_error};
+    for (i = sensitivities->n++; i > 0 && compare(&new, &sensitivities->entries[i - 1]) < 0; i--)
+        sensitivities->entries[i] = sensitivities->entries[i - 1];
+    sensitivities->entries[i] = new;
     return SP_OK;
 }
 

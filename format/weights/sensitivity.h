@@ -27,7 +27,7 @@ SP_MUST_CHECK enum sp_status sp_sensitivities_read(struct sp_sensitivities *out,
                                                    struct sp_err *err);
 /* Appends the member "sensitivity" of a record, which sp_sensitivities_read reads. */
 void sp_sensitivities_print(struct sp_json_out *out, const struct sp_sensitivities *sensitivities);
-/* Adds a group; they are not sorted then. SP_E_INPUT if the number is not finite. */
+/* Adds a group that has no entry. SP_E_INPUT if the number is not finite. */
 SP_MUST_CHECK enum sp_status sp_sensitivities_add(struct sp_sensitivities *sensitivities,
                                                   struct sp_tensor_group group, double kl_per_error,
                                                   struct sp_err *err);

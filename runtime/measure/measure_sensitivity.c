@@ -23,13 +23,12 @@ struct measuring {
     const struct sp_matrix_group *groups;   /* [n_groups], borrowed from `divergence` */
     size_t n_groups;
     unsigned n_layers;
-    char *path;                    /* of the file beside the output; owned */
-    char of[17];                   /* digest of the model and the texts */
-    struct sp_sensitivities made;  /* owned */
-    struct sp_sensitivities known; /* of the file; owned */
-    struct sp_cache_divergences made_caches, known_caches; /* likewise; of the first layers */
-    size_t n_done, n_total;                                /* layers run */
-    uint32_t *ids; /* [n_ids] to measure a choice of caches on; owned */
+    char *path;                              /* of the file beside the output; owned */
+    char of[17];                             /* digest of the model and the texts */
+    struct sp_sensitivities made;            /* owned */
+    struct sp_cache_divergences made_caches; /* of the first layers; owned */
+    size_t n_done, n_total;                  /* layers run */
+    uint32_t *ids;                           /* [n_ids] to measure a choice of caches on; owned */
     size_t n_ids;
     size_t n_choice; /* layers run for one measurement of a choice; 0: there is none */
     struct sp_running_stats blocks; /* its divergences */
@@ -95,10 +94,10 @@ static enum sp_status read_known(struct measuring *m, struct sp_err *err)
     if ((st = sp_json_get_string(json, "measured_with", &of, err))) goto done;
     if (*of == 0)
         st = sp_fail(err, SP_E_INPUT, "it has no measured_with");
-    else if (strcmp(of, m->of) == 0)
-        st = sp_sensitivities_read(&m->known, json, err);
-    if (!st && m->known.n)
-        st = sp_cache_divergences_read(&m->known_caches, sp_json_get(json, "caches"), err);
+    else if (strcmp(of, m->of) == 0 && !(st = sp_sensitivities_read(&m->made, json, err)))
+        st = sp_cache_divergences_read(&m->made_caches, sp_json_get(json, "caches"), err);
+    if (!st && m->made_caches.n > m->n_layers)
+        st = sp_fail(err, SP_E_INPUT, "caches of %zu layers", m->made_caches.n);
 done:
     if (st) {
         sp_context(err, "%s: it does not hold sensitivities of an interrupted calibration",
@@ -196,22 +195,8 @@ static enum sp_status measure_depth(struct measuring *m, size_t first, size_t n,
 static bool are_known(const struct measuring *m, size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++)
-        if (sp_sensitivities_find(&m->known, m->groups[i].group) == NULL) return false;
+        if (sp_sensitivities_find(&m->made, m->groups[i].group) == NULL) return false;
     return true;
-}
-
-/* Takes over the n groups of a depth if all of them are known, else measures them. */
-static enum sp_status settle_groups(struct measuring *m, size_t first, size_t n, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (!are_known(m, first, n)) return measure_depth(m, first, n, err);
-    for (size_t i = first; i < first + n && !st; i++) {
-        struct sp_tensor_group group = m->groups[i].group;
-        double known = sp_sensitivities_find(&m->known, group)->kl_per_error;
-        st = sp_sensitivities_add(&m->made, group, known, err);
-    }
-    return st;
 }
 
 static enum sp_status measure_cache(struct measuring *m, const struct sp_model *model,
@@ -242,7 +227,7 @@ static void count_layers(struct measuring *m, const struct sp_model *model)
     for (unsigned i = 0; i < m->n_layers; i++) {
         if (!sp_cache_types_vary(model, i)) continue;
         m->n_choice = (m->n_ids / 256 + 1) * cost(m, 1);
-        if (i >= m->known_caches.n) m->n_total += SP_N_LAYER_CACHES * cost(m, 1 + i);
+        if (i >= m->made_caches.n) m->n_total += SP_N_LAYER_CACHES * cost(m, 1 + i);
     }
     m->n_total += CHOICES * m->n_choice;
 }
@@ -255,14 +240,10 @@ static enum sp_status measure_all(struct measuring *m, const struct sp_model *mo
 
     count_layers(m, model);
     for (unsigned depth = 0, first = 0, n; depth <= m->n_layers + 1 && !st; depth++, first += n) {
-        unsigned layer = depth - 1;
         n = (unsigned)count_groups(m, first, depth);
-        st = settle_groups(m, first, n, err);
-        if (st || depth == 0 || depth > m->n_layers) continue;
-        if (layer < m->known_caches.n)
-            st = sp_cache_divergences_add(&m->made_caches, m->known_caches.layers[layer], err);
-        else
-            st = measure_cache(m, model, layer, err);
+        if (!are_known(m, first, n)) st = measure_depth(m, first, n, err);
+        if (!st && depth <= m->n_layers && depth > m->made_caches.n)
+            st = measure_cache(m, model, depth - 1, err);
     }
     return st;
 }
@@ -397,9 +378,7 @@ sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_cache_divergences
 done:
     sp_group_divergence_close(m.divergence);
     sp_sensitivities_release(&m.made);
-    sp_sensitivities_release(&m.known);
     sp_cache_divergences_release(&m.made_caches);
-    sp_cache_divergences_release(&m.known_caches);
     free(m.path);
     free(m.ids);
     return st;
