@@ -168,28 +168,13 @@ TILE void scores_queries(const struct sp_kv_rows *a, size_t i, const int nq)
         scores_tile(a, i, v, nq, PARTS);
 }
 
-/* The call with a type that the compiler knows. */
-INLINE struct sp_kv_rows with_type(const struct sp_kv_rows *rows, enum sp_cache_type type)
+INLINE void scores_of_floats(const struct sp_kv_rows *a)
 {
-    struct sp_kv_rows a = *rows;
-
-    a.type = type;
-    return a;
+    do_tiles(SCORES, a, SCORE_QUERIES);
 }
 
-static void scores_f32(const struct sp_kv_rows *rows)
-{
-    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F32);
-
-    do_tiles(SCORES, &a, SCORE_QUERIES);
-}
-
-static void scores_f16(const struct sp_kv_rows *rows)
-{
-    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F16);
-
-    do_tiles(SCORES, &a, SCORE_QUERIES);
-}
+SP_KV_FUNCTION(scores_f32, scores_of_floats, SP_CACHE_F32)
+SP_KV_FUNCTION(scores_f16, scores_of_floats, SP_CACHE_F16)
 
 /* ---- weighted sums ---- */
 
@@ -282,19 +267,13 @@ TILE void weigh_queries(const struct sp_kv_rows *a, size_t i, const int nq)
         weigh_rows(a, i + k, first[k] > to ? first[k] : to, last[k], 1);
 }
 
-static void weigh_f32(const struct sp_kv_rows *rows)
+INLINE void weigh_floats(const struct sp_kv_rows *a)
 {
-    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F32);
-
-    do_tiles(WEIGHTED_SUMS, &a, WEIGH_QUERIES);
+    do_tiles(WEIGHTED_SUMS, a, WEIGH_QUERIES);
 }
 
-static void weigh_f16(const struct sp_kv_rows *rows)
-{
-    const struct sp_kv_rows a = with_type(rows, SP_CACHE_F16);
-
-    do_tiles(WEIGHTED_SUMS, &a, WEIGH_QUERIES);
-}
+SP_KV_FUNCTION(weigh_f32, weigh_floats, SP_CACHE_F32)
+SP_KV_FUNCTION(weigh_f16, weigh_floats, SP_CACHE_F16)
 
 #endif
 

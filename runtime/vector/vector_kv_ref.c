@@ -195,12 +195,16 @@ static void prepare_codes(uint8_t *query, const float *q, size_t head_dim)
 
 /* ---- attention ---- */
 
-typedef float read_fn(const uint8_t *p);
-
-static void scores_float(const struct sp_kv_rows *a, enum sp_cache_type type, read_fn *read,
-                         size_t width)
+/* A stored number of f16 or f32, of 2 or 4 bytes. */
+static float get_number(const uint8_t *p, size_t width)
 {
-    size_t block_size = sp_key_block_size(type, a->head_dim);
+    return width == 2 ? get_f16(p) : get_f32(p);
+}
+
+static void scores_of_floats(const struct sp_kv_rows *a)
+{
+    size_t block_size = sp_key_block_size(a->type, a->head_dim);
+    size_t width = sp_cache_bits[a->type].key / 8;
 
     for (size_t i = 0; i < a->n_queries; i++) {
         const uint8_t *q = a->queries + i * sp_query_size(a->head_dim);
@@ -208,21 +212,15 @@ static void scores_float(const struct sp_kv_rows *a, enum sp_cache_type type, re
             const uint8_t *key = a->blocks + j / SP_KV_BLOCK * block_size + j % SP_KV_BLOCK * width;
             float acc = 0;
             for (size_t d = 0; d < a->head_dim; d++)
-                acc = fmaf(get_f32(q + 4 * d), read(key + d * SP_KV_BLOCK * width), acc);
+                acc =
+                    fmaf(get_f32(q + 4 * d), get_number(key + d * SP_KV_BLOCK * width, width), acc);
             a->out[i * a->ld_out + j] = acc * a->scale;
         }
     }
 }
 
-static void scores_f32(const struct sp_kv_rows *a)
-{
-    scores_float(a, SP_CACHE_F32, get_f32, sizeof(float));
-}
-
-static void scores_f16(const struct sp_kv_rows *a)
-{
-    scores_float(a, SP_CACHE_F16, get_f16, sizeof(uint16_t));
-}
+SP_KV_FUNCTION(scores_f32, scores_of_floats, SP_CACHE_F32)
+SP_KV_FUNCTION(scores_f16, scores_of_floats, SP_CACHE_F16)
 
 /* The dot product of a prepared query and key `lane` of a block. */
 static float dot_codes(const uint8_t *query, const uint8_t *block, size_t lane, size_t head_dim,
@@ -243,52 +241,40 @@ static float dot_codes(const uint8_t *query, const uint8_t *block, size_t lane, 
     return acc;
 }
 
-static void scores_codes(const struct sp_kv_rows *a, enum sp_cache_type type)
+static void scores_of_codes(const struct sp_kv_rows *a)
 {
-    size_t block_size = sp_key_block_size(type, a->head_dim);
+    size_t block_size = sp_key_block_size(a->type, a->head_dim);
 
     for (size_t i = 0; i < a->n_queries; i++) {
         const uint8_t *query = a->queries + i * sp_query_size(a->head_dim);
         for (size_t j = 0; j < a->n_blocks * SP_KV_BLOCK; j++) {
             const uint8_t *block = a->blocks + j / SP_KV_BLOCK * block_size;
-            float dot = dot_codes(query, block, j % SP_KV_BLOCK, a->head_dim, type);
+            float dot = dot_codes(query, block, j % SP_KV_BLOCK, a->head_dim, a->type);
             a->out[i * a->ld_out + j] = dot * a->scale;
         }
     }
 }
 
-static void scores_q8(const struct sp_kv_rows *a)
-{
-    scores_codes(a, SP_CACHE_Q8);
-}
+SP_KV_FUNCTION(scores_q8, scores_of_codes, SP_CACHE_Q8)
+SP_KV_FUNCTION(scores_q4, scores_of_codes, SP_CACHE_Q4)
 
-static void scores_q4(const struct sp_kv_rows *a)
+static void weigh_floats(const struct sp_kv_rows *a)
 {
-    scores_codes(a, SP_CACHE_Q4);
-}
+    size_t width = sp_cache_bits[a->type].value / 8;
 
-static void weigh_float(const struct sp_kv_rows *a, read_fn *read, size_t width)
-{
     for (size_t i = 0; i < a->n_queries; i++) {
         for (size_t d = 0; d < a->head_dim; d++) {
             float acc = 0;
             for (size_t j = a->first[i]; j < a->last[i]; j++)
-                acc = fmaf(a->p[i * a->ldp + j], read(a->blocks + (j * a->head_dim + d) * width),
-                           acc);
+                acc = fmaf(a->p[i * a->ldp + j],
+                           get_number(a->blocks + (j * a->head_dim + d) * width, width), acc);
             a->out[i * a->ld_out + d] = acc;
         }
     }
 }
 
-static void weigh_f32(const struct sp_kv_rows *a)
-{
-    weigh_float(a, get_f32, sizeof(float));
-}
-
-static void weigh_f16(const struct sp_kv_rows *a)
-{
-    weigh_float(a, get_f16, sizeof(uint16_t));
-}
+SP_KV_FUNCTION(weigh_f32, weigh_floats, SP_CACHE_F32)
+SP_KV_FUNCTION(weigh_f16, weigh_floats, SP_CACHE_F16)
 
 static int value_code(const uint8_t *block, size_t head_dim, size_t lane, size_t d,
                       enum sp_cache_type type)
@@ -317,9 +303,9 @@ static float quantize_weights(int32_t *codes, const float *p, size_t first, size
     return max / 32767.0f;
 }
 
-static void weigh_codes(const struct sp_kv_rows *a, enum sp_cache_type type)
+static void weigh_codes(const struct sp_kv_rows *a)
 {
-    size_t block_size = sp_value_block_size(type, a->head_dim);
+    size_t block_size = sp_value_block_size(a->type, a->head_dim);
     int32_t codes[SP_SPAN];
 
     for (size_t i = 0; i < a->n_queries; i++) {
@@ -330,21 +316,14 @@ static void weigh_codes(const struct sp_kv_rows *a, enum sp_cache_type type)
             int32_t sum = 0;
             for (size_t j = first; j < last; j++) {
                 const uint8_t *block = a->blocks + j / SP_KV_BLOCK * block_size;
-                sum += codes[j] * value_code(block, a->head_dim, j % SP_KV_BLOCK, d, type);
+                sum += codes[j] * value_code(block, a->head_dim, j % SP_KV_BLOCK, d, a->type);
             }
             a->out[i * a->ld_out + d] = (float)sum * s;
         }
     }
 }
 
-static void weigh_q8(const struct sp_kv_rows *a)
-{
-    weigh_codes(a, SP_CACHE_Q8);
-}
-
-static void weigh_q4(const struct sp_kv_rows *a)
-{
-    weigh_codes(a, SP_CACHE_Q4);
-}
+SP_KV_FUNCTION(weigh_q8, weigh_codes, SP_CACHE_Q8)
+SP_KV_FUNCTION(weigh_q4, weigh_codes, SP_CACHE_Q4)
 
 const struct sp_vector_kv sp_kv_ref[SP_N_CACHE_TYPES] = SP_KV_TABLES;

@@ -242,9 +242,10 @@ TILE void score_blocks(const struct sp_kv_rows *a, size_t i, const int nq, const
         score_codes(a, i, part, nq, nb);
 }
 
-INLINE void scores_of_codes(struct sp_kv_rows a)
+INLINE void scores_of_codes(const struct sp_kv_rows *rows)
 {
-    const size_t size = sp_key_block_size(a.type, a.head_dim);
+    const size_t size = sp_key_block_size(rows->type, rows->head_dim);
+    struct sp_kv_rows a = *rows;
 
     for (size_t left = a.n_blocks, n; left > 0; left -= n) {
         n = left < CODE_BLOCKS ? 1 : CODE_BLOCKS;
@@ -257,15 +258,8 @@ INLINE void scores_of_codes(struct sp_kv_rows a)
     }
 }
 
-static void scores_q8(const struct sp_kv_rows *rows)
-{
-    scores_of_codes(with_type(rows, SP_CACHE_Q8));
-}
-
-static void scores_q4(const struct sp_kv_rows *rows)
-{
-    scores_of_codes(with_type(rows, SP_CACHE_Q4));
-}
+SP_KV_FUNCTION(scores_q8, scores_of_codes, SP_CACHE_Q8)
+SP_KV_FUNCTION(scores_q4, scores_of_codes, SP_CACHE_Q4)
 
 /* ---- weighted sums ---- */
 
@@ -408,8 +402,10 @@ INLINE void weigh_batch(const struct sp_kv_rows *a, size_t n)
         weigh_group(a, &batch, n, d, 2);
 }
 
-INLINE void weigh_values(struct sp_kv_rows a)
+INLINE void weigh_values(const struct sp_kv_rows *rows)
 {
+    struct sp_kv_rows a = *rows;
+
     for (size_t n; a.n_queries > 0; a.n_queries -= n) {
         n = a.n_queries < WEIGH_BATCH ? a.n_queries : WEIGH_BATCH;
         weigh_batch(&a, n);
@@ -420,15 +416,8 @@ INLINE void weigh_values(struct sp_kv_rows a)
     }
 }
 
-static void weigh_q8(const struct sp_kv_rows *rows)
-{
-    weigh_values(with_type(rows, SP_CACHE_Q8));
-}
-
-static void weigh_q4(const struct sp_kv_rows *rows)
-{
-    weigh_values(with_type(rows, SP_CACHE_Q4));
-}
+SP_KV_FUNCTION(weigh_q8, weigh_values, SP_CACHE_Q8)
+SP_KV_FUNCTION(weigh_q4, weigh_values, SP_CACHE_Q4)
 
 static const struct sp_vector_kv kv_tables[SP_N_CACHE_TYPES] = SP_KV_TABLES;
 

@@ -35,6 +35,16 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 /* sp_vector_kv.restore of q4, whose values are rotated. All instruction sets use the same code. */
 void sp_restore_q4(float *out, size_t head_dim);
 
+/* Defines a function of struct sp_vector_kv that calls another one with blocks of a type, which the
+ * compiler then knows. */
+#define SP_KV_FUNCTION(name, function, of_type)                                                    \
+    static void name(const struct sp_kv_rows *rows)                                                \
+    {                                                                                              \
+        struct sp_kv_rows a = *rows;                                                               \
+        a.type = of_type;                                                                          \
+        function(&a);                                                                              \
+    }
+
 /* The initializer of the array of caches likewise, by the types of keys and values. */
 #define SP_KV_TABLE(keys, values, prepare_fn, restore_fn)                                          \
     {                                                                                              \
