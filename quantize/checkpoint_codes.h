@@ -1,5 +1,5 @@
 /* Decoding of the weights that quantized checkpoints store. Packed files use spectool's own codes
- * (affine.h, microscale.h), so there is no encoder.
+ * (q8.h, microscale.h), so there is no encoder.
  *
  * Codes of 2 to 8 bits are unpacked into bytes. A table has the value of each code. With it,
  *

@@ -4,7 +4,7 @@
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
-#include "quantize/types/affine.h"
+#include "quantize/types/q8.h"
 #include "quantize/types/gptq.h"
 #include "quantize/types/groupwise.h"
 #include "quantize/types/float_cast.h"

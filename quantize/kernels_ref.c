@@ -7,7 +7,7 @@
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
-#include "quantize/types/affine.h"
+#include "quantize/types/q8.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/groupwise.h"
 #include "quantize/types/microscale.h"

@@ -73,7 +73,7 @@ INLINE floats max_of_rows(const float *tile)
     return larger(larger(max[0], max[1]), larger(max[2], max[3]));
 }
 
-/* scale_of of quantize/types/affine.c: bf16 in 32-bit lanes. */
+/* scale_of of quantize/types/q8.c: bf16 in 32-bit lanes. */
 INLINE uints scales_of(floats max)
 {
     uints bits = (uints)(max / 127.0f);

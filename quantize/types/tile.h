@@ -12,7 +12,7 @@ struct sp_tile_kernels {
     uint32_t (*max_bits)(const float *x, size_t n);
     /* out[c][r] = x[r][c], both 16 x 16, rows ld_out and ld elements apart. */
     void (*transpose)(float *out, size_t ld_out, const float *x, size_t ld);
-    /* Encodes a q8 block (quantize/types/affine.h). */
+    /* Encodes a q8 block (quantize/types/q8.h). */
     void (*encode_q8)(uint8_t *block, const float *tile);
     /* v[512], 64-byte aligned: the tile times each row's inverse[16], rounded to nearest even, in
      * the order of sp_q4_place. All results are below 2^15 in magnitude. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the expected values of test_codec and test_microscale: python3 codec_vectors.py FOLDER
 
-Everything is computed independently, from the formulas in spectool-pack(5), quantize/types/affine.h and
+Everything is computed independently, from the formulas in spectool-pack(5), quantize/types/q8.h and
 quantize/types/microscale_fit.h, in numpy's float32 and Python's integers. One case per line, numbers in hex:
 
   casts.txt      f32 bits, f16 bits, bf16 bits

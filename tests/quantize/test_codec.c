@@ -4,7 +4,7 @@
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
-#include "quantize/types/affine.h"
+#include "quantize/types/q8.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/microscale.h"
 #include "tests/support/microscale_bytes.h"

@@ -1,5 +1,5 @@
-/* Encoding and decoding of q8 blocks: affine.h explains the bytes. */
-#include "quantize/types/affine.h"
+/* Encoding and decoding of q8 blocks: q8.h explains the bytes. */
+#include "quantize/types/q8.h"
 #include "format/dtype.h"
 #include "quantize/types/float_cast.h"
 

@@ -4,8 +4,8 @@
  *
  * A bf16 scale times a 7-bit code is exact in f32. format/dtype.h has the layout
  * of the bytes. */
-#ifndef SP_QUANTIZE_TYPES_AFFINE_H
-#define SP_QUANTIZE_TYPES_AFFINE_H
+#ifndef SP_QUANTIZE_TYPES_Q8_H
+#define SP_QUANTIZE_TYPES_Q8_H
 
 #include <stddef.h>
 #include <stdint.h>
