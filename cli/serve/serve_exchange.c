@@ -137,7 +137,9 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
     int status;
 
     if (q->too_large) {
-        sp_exchange_refuse(x, 413, "the request body is too large, expected at most 16 MiB");
+        snprintf(sentence, sizeof sentence,
+                 "the request body is too large, expected at most %d MiB", SP_HTTP_MAX_BODY >> 20);
+        sp_exchange_refuse(x, 413, sentence);
         return NULL;
     }
     if (encoding && strcmp(encoding, "identity") != 0) {
