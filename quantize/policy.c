@@ -1,5 +1,6 @@
-/* The rules; the first that matches is used. Adding one is adding a line to choose_matrix or
- * choose_other, and one to the table in tests/quantize/test_policy.c.
+/* The rules; the first that matches is used: for matrices requested_choice and choose_matrix, for
+ * embeddings and heads output_default, for the rest choose_other. Each has a row in the table of
+ * tests/quantize/test_policy.c.
  *
  * In a Mamba-2 layer the rows of in_proj for z, x, B and C, and out_proj, are matrices like others.
  * The rows for dt are a gate: one row decides how long a whole head remembers. The convolution, A,

@@ -41,7 +41,7 @@ done
 #   runtime: vector <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
 #            backend, ranks <- remote <- session     tokenizer <- grammar     template, grammar <- chat
 #            template: value <- jinja, go <- template
-#   cli:     base <- chat <- serve    base <- bench, eval    commands over all
+#   cli:     base <- chat <- serve, bench    base <- eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/system format/base format/json format format/tokenizer format/config format/family format/weights format/modelfile'
 codecs="$formats quantize/types quantize"
@@ -137,6 +137,18 @@ for f in $sources; do
     grep -nE '[[:blank:]]+$' "$f" /dev/null && say "$f: trailing blanks"
     LC_ALL=C grep -nP '[^\x00-\x7F]' "$f" /dev/null && say "$f: not ASCII"
     [ -n "$(tail -c1 "$f")" ] && say "$f: no newline at the end"
+done
+# The tables of the READMEs name files that exist.
+for readme in $(git ls-files '*README.md' | grep -E '^(format|convert|quantize|runtime|cli)/'); do
+    awk '/^\|---/ { row = 1; next } /^$/ { row = 0 } row && !/^\|.*\|$/ { print FILENAME ":" FNR }' "$readme" |
+        grep . && say "$readme: a row of a table does not begin and end with |"
+    for name in $(sed -n 's/^| \(`[^|]*\)|.*/\1/p' "$readme" | grep -oE '`[a-z0-9_/]+\.(c|h|\[ch\])`' | tr -d '`'); do
+        case $name in */*) file=$name ;; *) file=${readme%README.md}$name ;; esac
+        for f in "${file%\[ch\]}c" "${file%\[ch\]}h"; do
+            case $file in *'[ch]') ;; *) f=$file ;; esac
+            [ -f "$f" ] || [ -f "${readme%README.md}$f" ] || say "$readme names $name"
+        done
+    done
 done
 grep -nE '^\.(D1|Dl|Li) .* "' man/*.[1-9] && say 'a quote that mdoc(7) interprets: write \(dq'
 # Numbers of equal width need no continuation.

@@ -2,7 +2,7 @@
  * the statistics.
  *
  * Every token is handled in a fixed order: recorded, passed to `token`, then checked for end of
- * sequence, stop texts (stop_filter.c) and the budget. */
+ * sequence, stop texts (stop_filter.c) and max_tokens. */
 #include "runtime/chat/chat_reader.h"
 #include "runtime/sampling/chooser.h"
 #include "runtime/sampling/sampling_chooser.h"

@@ -298,7 +298,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
  * Models via Training-Time Test"): one decoder layer on pairs. h_t = fc of
  * the target's residual stream after some layers; the layer reads [norm(embed(ids[t+1])),
  * norm(h_t)] and adds to h_t. Its own head scores a vocabulary of its own, often a part of the
- * target's (draft_vocab.h). */
+ * target's (drafter.h). */
 
 static enum sp_status eagle3_check(const struct sp_model *target, const struct sp_model *draft,
                                    struct sp_err *err)

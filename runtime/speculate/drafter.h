@@ -4,8 +4,9 @@
  * ids[0..C-1]  committed tokens, which the target's cache holds
  * ids[C]       the anchor, "cur": the newest token, emitted but not yet seen by the target
  *
- * propose() writes draft tokens to ids[C+1..] and may leave them in the drafter's own caches.
- * commit() reports what was accepted, and the drafter drops whatever contradicts it. A drafter can
+ * sp_drafter_propose writes draft tokens to ids[C+1..], which begin and next of the kind may leave
+ * in the drafter's own caches. commit reports what was accepted, and the drafter drops whatever
+ * contradicts it. A drafter can
  * make generation slow, never wrong. Each kind is a struct sp_drafter_ops and a row of the table
  * in drafter.c. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFTER_H

@@ -142,8 +142,9 @@ static enum sp_status run_pass(struct sp_speculator *s, size_t n, size_t n_commi
     return sp_decoder_check(s->decoder, err);
 }
 
-/* Commits the first n rows of the last pass: the caches keep them, the rest is rolled back, and
- * the drafters receive them. */
+/* Commits the first n rows of the last pass. What was rejected is undone by n_cached alone in KV
+ * caches, whose rows behind it are written again; by sp_decoder_commit in recurrent states; and by
+ * each drafter's commit in what it keeps. */
 static void commit(struct sp_speculator *s, size_t n)
 {
     struct sp_commit rows = {

@@ -1,4 +1,4 @@
-/* cli/bench/machine_facts.h: files as Linux writes them in /proc and /sys. */
+/* cli/bench/machine_facts.c: files as Linux writes them in /proc and /sys. */
 #include "cli/bench/bench.h"
 
 #include "tests/support/keep.h"

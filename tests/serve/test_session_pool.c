@@ -1,4 +1,4 @@
-/* cli/chat/session_pool.h: alternating conversations reuse their cached tokens, and a session that
+/* cli/chat/session_pool.c: alternating conversations reuse their cached tokens, and a session that
  * is no longer used is replaced. */
 #include "cli/chat/loaded_model.h"
 #include "tests/support/generate_checks.h"

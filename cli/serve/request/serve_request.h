@@ -143,7 +143,7 @@ typedef enum sp_status sp_serve_read_fn(const struct sp_serve_member *member, st
 /* A row; one that is zeroed ends a table. */
 struct sp_serve_field {
     const char *key;        /* NULL: the row is about several members, or the whole request */
-    enum sp_json_kind kind; /* that the value must have; NULL: any */
+    enum sp_json_kind kind; /* that the value must have; SP_JSON_NULL: any */
     size_t offset; /* of the value in struct sp_serve_request: a bool, an int64_t in min..max, or a
                     * borrowed pointer to JSON; 0: it is only checked */
     int64_t min, max;
