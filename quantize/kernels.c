@@ -100,11 +100,6 @@ static bool (*const runs[])(void) = {runs_always};
 static const char names[] = "auto or scalar";
 #endif
 
-bool sp_kernels_want_codes(enum sp_dtype dtype)
-{
-    return sp_dtype_is_block(dtype);
-}
-
 const struct sp_kernels *const *sp_kernels_all(void)
 {
     return all;

@@ -93,13 +93,11 @@ typedef uint64_t sp_peak_fn(uint64_t n);
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "amx", "neon",
                        * "neon-i8mm" */
-    /* Sets q, scale, both starts and the sums of row t from x; cols % 32 == 0. */
-    void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype; not groupwise types */
     sp_matmul_fn *groupwise;                  /* of all types that keep the codes of a source */
     sp_matmul_fn *others;                     /* of all types that have none of these, or NULL */
     sp_peak_fn *peak;                         /* NULL: of the scalar set */
-    const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
+    const struct sp_tile_kernels *tile;       /* the encoders of weights and activations */
     /* Asks the system for what the set needs besides a CPU that has it. Returns why that fails,
      * static, or NULL. NULL: the set needs nothing. */
     const char *(*refusal)(void);
@@ -108,10 +106,10 @@ struct sp_kernels {
 /* The product of a set for a type; of one that the set has none for, that of sp_kernels_ref. */
 sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype dtype);
 
-/* The initializer of `matmul` of a set that has functions of these names. */
-#define SP_MATMULS(f32, f16, bf16)                                                                 \
+/* The initializer of `matmul` of a set that has functions of these names, and one of floats. */
+#define SP_MATMULS(floats)                                                                         \
     {                                                                                              \
-        [SP_F32] = f32, [SP_F16] = f16, [SP_BF16] = bf16, [SP_Q8] = matmul_q8,                     \
+        [SP_F32] = floats, [SP_F16] = floats, [SP_BF16] = floats, [SP_Q8] = matmul_q8,             \
         [SP_Q6] = matmul_q6, [SP_Q5] = matmul_q5, [SP_Q4] = matmul_q4, [SP_Q3] = matmul_q3,        \
         [SP_Q2] = matmul_q2,                                                                       \
     }
@@ -120,9 +118,6 @@ sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype 
  * groups of panels that stay in the cache while all tiles use them. The bits do not depend on how
  * the product is cut. */
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m);
-
-/* True if `dtype` multiplies quantized activations (block types) instead of floats. */
-bool sp_kernels_want_codes(enum sp_dtype dtype);
 
 /* All kernel sets, best first, but those that were never timed, amx and neon-i8mm, behind avx512
  * and neon; NULL at the end. */
@@ -140,6 +135,8 @@ SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, cons
 /* Products of the types that keep the codes of a source (kernels_groupwise_loops.h). */
 sp_matmul_fn sp_groupwise_avx2, sp_groupwise_avxvnni, sp_groupwise_avx512vnni, sp_groupwise_avx512,
     sp_groupwise_amx, sp_groupwise_neon;
+/* Products of floats (kernels_float_loops.h). */
+sp_matmul_fn sp_floats_avx2, sp_floats_avx512, sp_floats_neon;
 sp_peak_fn sp_peak_avx2, sp_peak_avxvnni, sp_peak_avx512vnni, sp_peak_avx512, sp_peak_neon;
 
 /* The kernel sets. Those of other architectures are declared but not defined. */

@@ -55,7 +55,7 @@ PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
 
 static void matmul(const struct sp_matmul *m)
 {
-    static sp_matmul_fn *const in_tiles[] = SP_MATMULS(NULL, NULL, NULL);
+    static sp_matmul_fn *const in_tiles[] = SP_MATMULS(NULL);
     const struct sp_dtype_info *info = sp_dtype_info(m->dtype);
     const bool halves = info->code_bits > 0 || sp_group_has_halves(info->groups.kind);
     sp_matmul_fn *product = sp_dtype_is_groupwise(m->dtype) ? sp_groupwise_amx : in_tiles[m->dtype];
@@ -67,11 +67,6 @@ static void matmul(const struct sp_matmul *m)
     configure_tiles(m->n_rows, halves ? 2 : 1);
     product(m);
     _tile_release();
-}
-
-static void quantize_row(const struct sp_acts *acts, size_t t)
-{
-    sp_kernels_avx512.quantize_row(acts, t);
 }
 
 /* Asks the kernel for tile registers, which a process must do once and its threads share
@@ -124,7 +119,6 @@ static const char *refusal(void)
 
 const struct sp_kernels sp_kernels_amx = {
     .name = "amx",
-    .quantize_row = quantize_row,
     .others = matmul,
     .peak = sp_peak_avx512,
     .tile = &sp_tile_avx512,

@@ -9,9 +9,6 @@
 
 #ifdef __AVX2__
 
-sp_matmul_fn sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16;
-void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t);
-
 static inline __m256 widen_bf16(const uint8_t *bytes)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)bytes));

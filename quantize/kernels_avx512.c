@@ -1,5 +1,5 @@
-/* Matrix products with AVX-512 (F, BW, DQ, VL, VNNI, VBMI): one 512-bit register is one panel's 16
- * lanes.
+/* Matrix products of block types with AVX-512 (F, BW, DQ, VL, VNNI, VBMI): one 512-bit register is
+ * one panel's 16 lanes.
  *
  * Each number of activation rows, 1 to 16, has code of its own: the tile functions are inlined with
  * a constant n_rows and unrolled, so that n_rows accumulators, the eight vectors of a decoded block
@@ -14,10 +14,8 @@
  */
 #define MAX_ROWS 16
 #include "quantize/kernels_product.h"
-#include "format/base/mem.h"
 
 #include <immintrin.h>
-#include <math.h>
 #include <string.h>
 
 /* Returns i + w . q for four columns of each lane's row. GCC 12 broadcasts q in a separate
@@ -68,77 +66,11 @@ INLINE void add_products(__m512i i[2], const struct products *x, unsigned n_part
 
 #include "quantize/kernels_avx512.h"
 
-/* ---- f32, f16, bf16 ---- */
-
-/* The weights of one column. */
-INLINE __m512 float_weights(enum sp_dtype dtype, const uint8_t *bytes)
-{
-    if (dtype == SP_F32) return _mm512_loadu_ps((const void *)bytes);
-    if (dtype == SP_F16) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)bytes));
-    return widen_bf16(bytes);
-}
-
-/* Computes n_wide panels from `first_panel` on together: with few rows, one panel has too few
- * independent chains of additions to keep the multipliers busy. */
-INLINE void float_panels(enum sp_dtype dtype, const struct sp_matmul *m, size_t first_panel,
-                         size_t n_wide, size_t n_rows)
-{
-    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
-    const size_t cols = m->acts->cols, ld = m->acts->ld;
-    const size_t size = sp_round_up(cols * column, 64);
-    const uint8_t *w = m->panels + first_panel * size;
-    const float *x = m->acts->x + m->first * ld;
-    __m512 acc[4][SP_TILE_ROWS];
-
-    UNROLL
-    for (size_t i = 0; i < n_wide; i++) {
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            acc[i][t] = _mm512_setzero_ps();
-    }
-    for (size_t k = 0; k < cols; k++, w += column) {
-        UNROLL
-        for (size_t i = 0; i < n_wide; i++) {
-            __m512 column_weights = float_weights(dtype, w + i * size);
-            UNROLL
-            for (size_t t = 0; t < n_rows; t++) {
-                acc[i][t] =
-                    _mm512_fmadd_ps(column_weights, _mm512_set1_ps(x[t * ld + k]), acc[i][t]);
-            }
-        }
-    }
-    UNROLL
-    for (size_t i = 0; i < n_wide; i++) {
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            _mm512_storeu_ps(m->y + t * m->ldy + (first_panel + i) * LANES, acc[i][t]);
-    }
-}
-
-INLINE void float_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
-{
-    const size_t n_wide = n_rows == 1 ? 4 : n_rows <= 4 ? 2 : 1;
-    size_t p = 0;
-
-    for (; p + n_wide <= m->n_panels; p += n_wide)
-        float_panels(dtype, m, p, n_wide, n_rows);
-    for (; p < m->n_panels; p++)
-        float_panels(dtype, m, p, 1, n_rows);
-}
-
-/* ---- choice of the tile ---- */
-
 INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
-    if (dtype == SP_F32 || dtype == SP_F16 || dtype == SP_BF16)
-        float_tile(dtype, m, n_rows);
-    else
-        block_tile(dtype, m, n_rows);
+    block_tile(dtype, m, n_rows);
 }
 
-PRODUCT(static void matmul_f32, multiply(SP_F32, *m))
-PRODUCT(static void matmul_f16, multiply(SP_F16, *m))
-PRODUCT(static void matmul_bf16, multiply(SP_BF16, *m))
 PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
 PRODUCT(static void matmul_q2, multiply(SP_Q2, *m))
 PRODUCT(static void matmul_q3, multiply(SP_Q3, *m))
@@ -146,44 +78,9 @@ PRODUCT(static void matmul_q4, multiply(SP_Q4, *m))
 PRODUCT(static void matmul_q5, multiply(SP_Q5, *m))
 PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
 
-/* ---- activations ---- */
-
-static void quantize_row(const struct sp_acts *acts, size_t t)
-{
-    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    const float *x = acts->x + t * acts->ld;
-    int8_t *q = acts->q + t * acts->ld;
-    float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
-    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
-
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK) {
-        __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + LANES);
-        __m512i m0 = _mm512_and_si512(_mm512_castps_si512(x0), magnitude);
-        __m512i m1 = _mm512_and_si512(_mm512_castps_si512(x1), magnitude);
-        /* Magnitudes are compared as integers, so that a NaN is the largest. */
-        int32_t bits = _mm512_reduce_max_epi32(_mm512_max_epi32(m0, m1));
-        float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
-        float inverse = 127.0f / max;
-        __mmask16 keep = inverse > 0 && !isinf(inverse) ? 0xffff : 0;
-        __m512 factor = _mm512_set1_ps(inverse);
-        __m512i q0 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x0, factor));
-        __m512i q1 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x1, factor));
-
-        scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
-        start_q4[2 * b] = 2 - 64 * _mm512_reduce_add_epi32(q0);
-        start_q4[2 * b + 1] = 2 - 64 * _mm512_reduce_add_epi32(q1);
-        start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
-        _mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
-        _mm_storeu_si128((void *)(q + LANES), _mm512_cvtepi32_epi8(q1));
-    }
-    sp_acts_set_sums(acts, t);
-}
-
 const struct sp_kernels sp_kernels_avx512 = {
     .name = "avx512",
-    .quantize_row = quantize_row,
-    .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
+    .matmul = SP_MATMULS(sp_floats_avx512),
     .groupwise = sp_groupwise_avx512,
     .peak = sp_peak_avx512,
     .tile = &sp_tile_avx512,

@@ -140,6 +140,19 @@ INLINE void microscale_decode(__m512i w[4], enum sp_dtype dtype, const uint8_t *
     }
 }
 
+/* Decodes a block whose scale bytes end it; returns those of both halves in 16-bit numbers. */
+INLINE __m512i microscale_block(__m512i w[8], enum sp_dtype dtype, const uint8_t *block,
+                                const struct tables *tables)
+{
+    const uint8_t *scale_bytes = block + sp_block_size(dtype) - 2 * LANES;
+    __m512i bytes = _mm512_castsi256_si512(_mm256_loadu_si256((const void *)scale_bytes));
+
+    microscale_decode(w, dtype, block, 0, _mm512_permutexvar_epi8(tables->first, bytes), tables);
+    microscale_decode(w + 4, dtype, block, 1, _mm512_permutexvar_epi8(tables->second, bytes),
+                      tables);
+    return _mm512_maskz_permutexvar_epi8(0x5555555555555555, tables->both, bytes);
+}
+
 /* Returns acc + a block of weights times row t. */
 INLINE __m512 microscale_row(__m512 acc, const struct products *x, __m512i scales,
                              const struct sp_act_block *at, size_t t)
@@ -156,49 +169,18 @@ INLINE __m512 microscale_row(__m512 acc, const struct products *x, __m512i scale
     return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
 }
 
-INLINE void microscale_tile(enum sp_dtype dtype, unsigned code_bits, const struct sp_matmul *m,
-                            size_t n_rows)
-{
-    const struct tables tables = microscale_tables(dtype);
-    const size_t n_blocks = m->acts->cols / SP_BLOCK, size = sp_microscale_block_size(code_bits);
-    const uint8_t *block = m->panels;
-
-    for (size_t p = 0; p < m->n_panels; p++) {
-        struct sp_act_block at = sp_act_block_first(m->acts, m->first);
-        const __m512 row_scale =
-            _mm512_mul_ps(_mm512_set1_ps(4), _mm512_loadu_ps((const void *)block));
-        __m512 acc[SP_TILE_ROWS];
-
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            acc[t] = _mm512_setzero_ps();
-        block += SP_MICROSCALE_HEAD;
-        for (size_t b = 0; b < n_blocks; b++) {
-            __m512i bytes = _mm512_castsi256_si512(
-                _mm256_loadu_si256((const void *)(block + size - 2 * LANES)));
-            __m512i scales = _mm512_maskz_permutexvar_epi8(0x5555555555555555, tables.both, bytes);
-            struct products x;
-
-            prefetch(block, size);
-            microscale_decode(x.w, dtype, block, 0, _mm512_permutexvar_epi8(tables.first, bytes),
-                              &tables);
-            microscale_decode(x.w + 4, dtype, block, 1,
-                              _mm512_permutexvar_epi8(tables.second, bytes), &tables);
-            multiply_rows(&x, 2, &at);
-            UNROLL
-            for (size_t t = 0; t < n_rows; t++)
-                acc[t] = microscale_row(acc[t], &x, scales, &at, t);
-            block += size;
-            sp_act_block_next(&at);
-        }
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, _mm512_mul_ps(acc[t], row_scale));
-        block += n_blocks % 2 * (size % 64); /* panels start on a cache line */
-    }
-}
-
 /* ---- q8 ---- */
+
+/* Loads a block; returns the scales of its rows. */
+INLINE __m512 q8_block(__m512i w[8], const uint8_t *block)
+{
+    UNROLL
+    for (size_t g = 0; g < N_GROUPS; g++) {
+        w[g] = _mm512_loadu_si512(block + 64 * g);
+        __asm__("" : "+v"(w[g])); /* GCC 12 would load it again for each of 2 and 3 rows */
+    }
+    return widen_bf16(block + LANES * SP_BLOCK);
+}
 
 /* Returns acc + a block of weights times row t. */
 INLINE __m512 q8_row(__m512 acc, const struct products *x, __m512 w_scale,
@@ -212,66 +194,46 @@ INLINE __m512 q8_row(__m512 acc, const struct products *x, __m512 w_scale,
     return _mm512_fmadd_ps(sum, scale, acc);
 }
 
-INLINE void q8_tile(const struct sp_matmul *m, size_t n_rows)
+/* ---- all types ---- */
+
+INLINE void block_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
-    const size_t n_blocks = m->acts->cols / SP_BLOCK;
+    const bool is_q8 = dtype == SP_Q8;
+    const size_t n_blocks = m->acts->cols / SP_BLOCK, size = sp_block_size(dtype);
+    const struct tables tables = microscale_tables(dtype);
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
         struct sp_act_block at = sp_act_block_first(m->acts, m->first);
+        const __m512 row_scale =
+            _mm512_mul_ps(_mm512_set1_ps(4), _mm512_loadu_ps((const void *)block));
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
         for (size_t t = 0; t < n_rows; t++)
             acc[t] = _mm512_setzero_ps();
-        for (size_t b = 0; b < n_blocks; b++) {
-            __m512 w_scale = widen_bf16(block + LANES * SP_BLOCK);
+        if (!is_q8) block += SP_MICROSCALE_HEAD;
+        for (size_t b = 0; b < n_blocks; b++, block += size) {
             struct products x;
+            __m512i scales;
 
-            prefetch(block, SP_Q8_BLOCK_SIZE);
+            prefetch(block, size);
+            scales = is_q8 ? _mm512_castps_si512(q8_block(x.w, block))
+                           : microscale_block(x.w, dtype, block, &tables);
+            multiply_rows(&x, is_q8 ? 1 : 2, &at);
             UNROLL
-            for (size_t g = 0; g < N_GROUPS; g++) {
-                x.w[g] = _mm512_loadu_si512(block + 64 * g);
-                __asm__(""
-                        : "+v"(x.w[g])); /* GCC 12 would load it again for each of 2 and 3 rows */
+            for (size_t t = 0; t < n_rows; t++) {
+                acc[t] = is_q8 ? q8_row(acc[t], &x, _mm512_castsi512_ps(scales), &at, t)
+                               : microscale_row(acc[t], &x, scales, &at, t);
             }
-            multiply_rows(&x, 1, &at);
-            UNROLL
-            for (size_t t = 0; t < n_rows; t++)
-                acc[t] = q8_row(acc[t], &x, w_scale, &at, t);
-            block += SP_Q8_BLOCK_SIZE;
             sp_act_block_next(&at);
         }
         UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, acc[t]);
-        block += n_blocks % 2 * (SP_Q8_BLOCK_SIZE % 64); /* panels start on a cache line */
-    }
-}
-
-/* ---- choice of the tile ---- */
-
-INLINE void block_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
-{
-    switch (dtype) {
-    case SP_Q2:
-        microscale_tile(dtype, 2, m, n_rows);
-        break;
-    case SP_Q3:
-        microscale_tile(dtype, 3, m, n_rows);
-        break;
-    case SP_Q4:
-        microscale_tile(dtype, 4, m, n_rows);
-        break;
-    case SP_Q5:
-        microscale_tile(dtype, 5, m, n_rows);
-        break;
-    case SP_Q6:
-        microscale_tile(dtype, 6, m, n_rows);
-        break;
-    default:
-        q8_tile(m, n_rows);
-        break;
+        for (size_t t = 0; t < n_rows; t++) {
+            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES,
+                             is_q8 ? acc[t] : _mm512_mul_ps(acc[t], row_scale));
+        }
+        block += n_blocks % 2 * (size % 64); /* panels start on a cache line */
     }
 }
 

@@ -47,9 +47,9 @@ static inline void store(float *to, lanes x)
     memcpy(to, &x, sizeof x);
 }
 
-static inline lanes select(masks mask, lanes yes, lanes no)
+static inline lanes select(masks m, lanes yes, lanes no)
 {
-    return (lanes)(((masks)yes & mask) | ((masks)no & ~mask));
+    return (lanes)(((masks)yes & m) | ((masks)no & ~m));
 }
 
 /* a > b ? yes : no; the generic form takes three instructions where this takes two. */

@@ -27,7 +27,6 @@
 enum { N_PARTS = SP_PANEL_ROWS / LANES, N_FOURS = SP_BLOCK / 4 };
 
 typedef uint16_t halves __attribute__((vector_size(REGISTER)));
-typedef uint16_t lane_halves __attribute__((vector_size(2 * LANES)));
 
 INLINE void unknown(bytes w[4])
 {
@@ -68,11 +67,7 @@ INLINE void decode_codes(bytes w[N_FOURS], unsigned code_bits, enum sp_levels le
 /* Numbers of 16 bits. */
 INLINE floats numbers16(const uint8_t *from, uint8_t flags)
 {
-    lane_halves x;
-
-    if (!(flags & SP_GROUPS_BF16)) return load_halves(from, LANES);
-    memcpy(&x, from, sizeof x);
-    return (floats)(__builtin_convertvector(x, uints) << 16);
+    return flags & SP_GROUPS_BF16 ? load_bf16(from) : load_halves(from, LANES);
 }
 
 INLINE floats half_of_e8m0(const uint8_t *from)

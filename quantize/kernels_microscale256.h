@@ -1,12 +1,7 @@
-/* Matrix products of q2 to q6 on 256-bit registers: the body of the AVX2 set and of the two sets
- * with VPDPBUSD. A set defines DOT4(i, w, q) before it includes this file, which is empty
- * otherwise: i + w . q for four columns of each lane's row, w unsigned and at most 128, q the
- * address of four activation codes.
- *
- * The eight vectors of weights of a block, for half of a panel's lanes, fill half of the registers;
- * they are decoded once and multiplied by all rows of the tile, whose accumulators are in the
- * nearest cache. The next row is independent and hides the latency of the dot products, so no tile
- * needs code of its own.
+/* Products of blocks of q2 to q6 on 256-bit registers (quantize/kernels_halves.h): for the AVX2 set
+ * and the two sets with VPDPBUSD. A set defines DOT4(i, w, q) before it includes this file, which
+ * is empty otherwise: i + w . q for four columns of each lane's row, w unsigned and at most 128, q
+ * the address of four activation codes.
  *
  * Entries are looked up in tables of 16 bytes. A codebook of q2 has four entries, so that a table
  * holds those of four lanes: the codebook of each lane is brought to the lane before any code is
@@ -25,10 +20,13 @@
 #include "quantize/kernels_avx2.h"
 #include "quantize/types/microscale.h"
 
-#include <assert.h>
 #include <string.h>
 
 #ifdef DOT4
+
+struct sums {
+    __m256 row[SP_TILE_ROWS][2]; /* of the halves of the lanes */
+};
 
 /* Entries + 64 of q2, q3, q4; entries of q5. */
 struct tables {
@@ -248,7 +246,7 @@ INLINE __m256 add_quarters(__m256 acc, const struct block_weights *b, __m256i qu
 
 /* Multiplies one block, for half of the lanes, by all rows. A row's quarters are added after the
  * next row's sums, which are independent: the processor then waits less for each. */
-INLINE void microscale_half_block(__m256 acc[][2], enum sp_dtype dtype, size_t size, size_t half,
+INLINE void microscale_half_block(struct sums *acc, enum sp_dtype dtype, size_t size, size_t half,
                                   const uint8_t *block, const struct sp_act_block *at,
                                   size_t n_rows, const struct tables *tables)
 {
@@ -260,51 +258,23 @@ INLINE void microscale_half_block(__m256 acc[][2], enum sp_dtype dtype, size_t s
         __m256i before = quarters;
 
         quarters = row_quarters(&b, at, t);
-        acc[t - 1][half] = add_quarters(acc[t - 1][half], &b, before, at, t - 1);
+        acc->row[t - 1][half] = add_quarters(acc->row[t - 1][half], &b, before, at, t - 1);
     }
-    acc[n_rows - 1][half] = add_quarters(acc[n_rows - 1][half], &b, quarters, at, n_rows - 1);
+    __m256 *last = &acc->row[n_rows - 1][half];
+    *last = add_quarters(*last, &b, quarters, at, n_rows - 1);
 }
 
-INLINE void microscale_panels(enum sp_dtype dtype, unsigned code_bits,
-                              const struct sp_matmul *product)
+INLINE void store_sums(float *y, size_t ldy, const struct sums *acc, const uint8_t *row_scales,
+                       size_t n_rows)
 {
-    const struct sp_matmul m = *product;
-    const size_t n_blocks = m.acts->cols / SP_BLOCK, size = sp_microscale_block_size(code_bits);
-    const struct tables tables = microscale_tables(dtype);
-    size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, dtype, m.acts->cols);
-
-    assert(fits && m.n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < m.n_panels; p++) {
-        const uint8_t *panel = m.panels + p * panel_size, *block = panel + SP_MICROSCALE_HEAD;
-        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
-        __m256 acc[SP_TILE_ROWS][2], row_scale[2];
-
-        for (size_t t = 0; t < m.n_rows; t++)
-            acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-        for (size_t b = 0; b < n_blocks; b++, block += size) {
-            prefetch(block, size);
-            microscale_half_block(acc, dtype, size, 0, block, &at, m.n_rows, &tables);
-            microscale_half_block(acc, dtype, size, 1, block, &at, m.n_rows, &tables);
-            sp_act_block_next(&at);
-        }
-        for (size_t half = 0; half < 2; half++) {
-            row_scale[half] = _mm256_mul_ps(_mm256_set1_ps(4),
-                                            _mm256_loadu_ps((const void *)(panel + 32 * half)));
-        }
-        for (size_t t = 0; t < m.n_rows; t++) {
-            float *out = m.y + t * m.ldy + p * SP_PANEL_ROWS;
-            _mm256_storeu_ps(out, _mm256_mul_ps(acc[t][0], row_scale[0]));
-            _mm256_storeu_ps(out + 8, _mm256_mul_ps(acc[t][1], row_scale[1]));
-        }
+    for (size_t half = 0; half < 2; half++) {
+        __m256 scale = _mm256_set1_ps(row_scales ? 4 : 1);
+        if (row_scales)
+            scale = _mm256_mul_ps(scale, _mm256_loadu_ps((const void *)(row_scales + 32 * half)));
+        for (size_t t = 0; t < n_rows; t++)
+            _mm256_storeu_ps(y + t * ldy + 8 * half, _mm256_mul_ps(acc->row[t][half], scale));
     }
 }
-
-PRODUCT(static void matmul_q2, microscale_panels(SP_Q2, 2, m))
-PRODUCT(static void matmul_q3, microscale_panels(SP_Q3, 3, m))
-PRODUCT(static void matmul_q4, microscale_panels(SP_Q4, 4, m))
-PRODUCT(static void matmul_q5, microscale_panels(SP_Q5, 5, m))
-PRODUCT(static void matmul_q6, microscale_panels(SP_Q6, 6, m))
 
 #endif
 #endif

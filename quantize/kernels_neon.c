@@ -1,5 +1,5 @@
-/* Matrix products with NEON and its dot products (FEAT_DotProd): one 128-bit register is four of a
- * panel's 16 lanes.
+/* Matrix products of block types with NEON and its dot products (FEAT_DotProd): one 128-bit
+ * register is four of a panel's 16 lanes.
  *
  * SDOT multiplies such a register by four activations, which are one 32-bit lane of another
  * register, so that 16 of a row's activations serve four dot products after one load.
@@ -8,11 +8,7 @@
  * the 32 registers for a row of activations, which costs 7 loads and 2 stores in addition to 28
  * arithmetic operations. No tile needs code of its own, and no register
  * is spilled. */
-#define MAX_ROWS 4
 #include "quantize/kernels_neon.h"
-#include "format/base/bytes.h"
-
-#include <math.h>
 
 /* Returns i + w . q for 16 columns of each lane's row, four in each w. */
 INLINE int32x4_t dot16(int32x4_t i, const int8x16_t w[4], int8x16_t q)
@@ -76,104 +72,9 @@ INLINE void settle(struct sums *acc, size_t n_rows)
     (void)acc, (void)n_rows;
 }
 
-/* ---- f32, f16, bf16 ---- */
-
-/* Four weights of one column. */
-INLINE float32x4_t float_weights(enum sp_dtype dtype, const uint8_t *bytes, size_t g)
-{
-    switch (dtype) {
-    case SP_F32:
-        return vreinterpretq_f32_u8(vld1q_u8(bytes + 16 * g));
-    case SP_F16:
-        return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(bytes + 8 * g)));
-    default:
-        return widen_bf16(bytes + 8 * g);
-    }
-}
-
-/* One panel; four rows have 16 accumulators. */
-INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
-{
-    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
-    const size_t cols = m->acts->cols, ld = m->acts->ld;
-    const float *from = m->acts->x + m->first * ld;
-    const uint8_t *w = m->panels;
-    float32x4_t acc[MAX_ROWS][QUARTERS];
-
-    UNROLL
-    for (size_t t = 0; t < n_rows; t++) {
-        UNROLL
-        for (size_t g = 0; g < QUARTERS; g++)
-            acc[t][g] = vdupq_n_f32(0);
-    }
-    for (size_t k = 0; k < cols; k++, w += column) {
-        float32x4_t x[MAX_ROWS];
-        __builtin_prefetch((const void *)((uintptr_t)w + PREFETCH_AHEAD));
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++)
-            x[t] = vld1q_dup_f32(from + t * ld + k);
-        UNROLL
-        for (size_t g = 0; g < QUARTERS; g++) {
-            float32x4_t weights = float_weights(dtype, w, g);
-            UNROLL
-            for (size_t t = 0; t < n_rows; t++)
-                acc[t][g] = vfmaq_f32(acc[t][g], weights, x[t]);
-        }
-    }
-    UNROLL
-    for (size_t t = 0; t < n_rows; t++) {
-        UNROLL
-        for (size_t g = 0; g < QUARTERS; g++)
-            vst1q_f32(m->y + t * m->ldy + 4 * g, acc[t][g]);
-    }
-}
-
-PRODUCT(static void matmul_f32, multiply(SP_F32, *m))
-PRODUCT(static void matmul_f16, multiply(SP_F16, *m))
-PRODUCT(static void matmul_bf16, multiply(SP_BF16, *m))
-
-/* ---- activations ---- */
-
-static void quantize_row(const struct sp_acts *acts, size_t t)
-{
-    const float *x = acts->x + t * acts->ld;
-    int8_t *q = acts->q + t * acts->ld;
-    float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
-    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
-
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK) {
-        uint32x4_t size = vdupq_n_u32(0);
-        UNROLL
-        for (size_t i = 0; i < SP_BLOCK; i += 4) {
-            /* Magnitudes are compared as integers, so that a NaN is the largest. */
-            size = vmaxq_u32(size, vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x + i))));
-        }
-        float max = sp_float_of_bits(vmaxvq_u32(size)), inverse = 127.0f / max;
-        int32x4_t keep = vdupq_n_s32(inverse > 0 && !isinf(inverse) ? -1 : 0);
-        scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
-        UNROLL
-        for (size_t h = 0; h < 2; h++) {
-            int32x4_t code[4];
-            UNROLL
-            for (size_t i = 0; i < 4; i++) {
-                float32x4_t v = vmulq_n_f32(vld1q_f32(x + 16 * h + 4 * i), inverse);
-                code[i] = vandq_s32(vcvtnq_s32_f32(v), keep);
-            }
-            int16x8_t low = vcombine_s16(vmovn_s32(code[0]), vmovn_s32(code[1]));
-            int16x8_t high = vcombine_s16(vmovn_s32(code[2]), vmovn_s32(code[3]));
-            start_q4[2 * b + h] = 2 - 64 * vaddvq_s16(vaddq_s16(low, high));
-            vst1q_s8(q + 16 * h, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
-        }
-        start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
-    }
-    sp_acts_set_sums(acts, t);
-}
-
 const struct sp_kernels sp_kernels_neon = {
     .name = "neon",
-    .quantize_row = quantize_row,
-    .matmul = SP_MATMULS(matmul_f32, matmul_f16, matmul_bf16),
+    .matmul = SP_MATMULS(sp_floats_neon),
     .groupwise = sp_groupwise_neon,
     .peak = sp_peak_neon,
     .tile = &sp_tile_neon,

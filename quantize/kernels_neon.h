@@ -7,8 +7,7 @@
  *   register g  row 4g,        row 4g + 1     row 4g + 2     row 4g + 3      four bytes each:
  *               k..k+3                                                       the same k
  *
- * A block is processed in halves of 8 lanes. The weights are decoded once and multiplied by all
- * rows, whose accumulators are in the nearest cache. */
+ * A block is processed in halves of 8 lanes (quantize/kernels_halves.h). */
 #ifndef SP_QUANTIZE_KERNELS_NEON_H
 #define SP_QUANTIZE_KERNELS_NEON_H
 
@@ -18,7 +17,6 @@
 #include "quantize/types/microscale.h"
 
 #include <arm_neon.h>
-#include <assert.h>
 
 enum { LANES = SP_PANEL_ROWS, QUARTERS = 4 };
 
@@ -190,49 +188,6 @@ INLINE void microscale_half_block(struct sums *acc, enum sp_dtype dtype, size_t 
     multiply_microscale(acc, half, &m, at, n_rows);
 }
 
-INLINE void microscale_panels(enum sp_dtype dtype, unsigned code_bits,
-                              const struct sp_matmul *product)
-{
-    const struct sp_matmul m = *product;
-    const size_t n_blocks = m.acts->cols / SP_BLOCK, size = sp_microscale_block_size(code_bits);
-    const struct tables tables = microscale_tables(dtype);
-    size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, dtype, m.acts->cols);
-
-    assert(fits && m.n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < m.n_panels; p++) {
-        const uint8_t *panel = m.panels + p * panel_size, *block = panel + SP_MICROSCALE_HEAD;
-        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
-        float32x4_t row_scale[QUARTERS];
-        struct sums acc = {0};
-
-        for (size_t b = 0; b < n_blocks; b++, block += size) {
-            prefetch(block, size);
-            microscale_half_block(&acc, dtype, size, 0, block, &at, m.n_rows, &tables);
-            microscale_half_block(&acc, dtype, size, 1, block, &at, m.n_rows, &tables);
-            sp_act_block_next(&at);
-        }
-        UNROLL
-        for (size_t g = 0; g < QUARTERS; g++) {
-            float32x4_t scale = vreinterpretq_f32_u8(vld1q_u8(panel + 16 * g));
-            row_scale[g] = vmulq_n_f32(scale, 4);
-        }
-        settle(&acc, m.n_rows);
-        for (size_t t = 0; t < m.n_rows; t++) {
-            float *out = m.y + t * m.ldy + p * LANES;
-            UNROLL
-            for (size_t g = 0; g < QUARTERS; g++)
-                vst1q_f32(out + 4 * g, vmulq_f32(acc.row[t][g], row_scale[g]));
-        }
-    }
-}
-
-PRODUCT(static void matmul_q2, microscale_panels(SP_Q2, 2, m))
-PRODUCT(static void matmul_q3, microscale_panels(SP_Q3, 3, m))
-PRODUCT(static void matmul_q4, microscale_panels(SP_Q4, 4, m))
-PRODUCT(static void matmul_q5, microscale_panels(SP_Q5, 5, m))
-PRODUCT(static void matmul_q6, microscale_panels(SP_Q6, 6, m))
-
 /* ---- q8 ---- */
 
 INLINE float32x4_t widen_bf16(const uint8_t *bytes)
@@ -258,32 +213,33 @@ INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
     multiply_q8(acc, half, &m, at, n_rows);
 }
 
-static void matmul_q8(const struct sp_matmul *product)
+INLINE void half_block(struct sums *acc, enum sp_dtype dtype, size_t size, size_t half,
+                       const uint8_t *block, const struct sp_act_block *at, size_t n_rows,
+                       const struct tables *tables)
 {
-    const struct sp_matmul m = *product;
-    const size_t n_blocks = m.acts->cols / SP_BLOCK;
-    size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, SP_Q8, m.acts->cols);
+    if (dtype == SP_Q8)
+        q8_half_block(acc, half, block, at, n_rows);
+    else
+        microscale_half_block(acc, dtype, size, half, block, at, n_rows, tables);
+}
 
-    assert(fits && m.n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < m.n_panels; p++) {
-        const uint8_t *block = m.panels + p * panel_size;
-        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
-        struct sums acc = {0};
-        for (size_t b = 0; b < n_blocks; b++, block += SP_Q8_BLOCK_SIZE) {
-            prefetch(block, SP_Q8_BLOCK_SIZE);
-            q8_half_block(&acc, 0, block, &at, m.n_rows);
-            q8_half_block(&acc, 1, block, &at, m.n_rows);
-            sp_act_block_next(&at);
-        }
-        settle(&acc, m.n_rows);
-        for (size_t t = 0; t < m.n_rows; t++) {
-            UNROLL
-            for (size_t g = 0; g < QUARTERS; g++)
-                vst1q_f32(m.y + t * m.ldy + p * LANES + 4 * g, acc.row[t][g]);
-        }
+INLINE void store_sums(float *y, size_t ldy, struct sums *acc, const uint8_t *row_scales,
+                       size_t n_rows)
+{
+    settle(acc, n_rows);
+    UNROLL
+    for (size_t g = 0; g < QUARTERS; g++) {
+        float32x4_t scale = vdupq_n_f32(1);
+        if (row_scales) scale = vmulq_n_f32(vreinterpretq_f32_u8(vld1q_u8(row_scales + 16 * g)), 4);
+        for (size_t t = 0; t < n_rows; t++)
+            vst1q_f32(y + t * ldy + 4 * g, vmulq_f32(acc->row[t][g], scale));
     }
 }
+
+#define HALVES
+#include "quantize/kernels_halves.h"
+
+PRODUCT(static void matmul_q8, multiply_halves(SP_Q8, m))
 
 #endif
 #endif

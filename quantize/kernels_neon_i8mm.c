@@ -126,20 +126,14 @@ INLINE void settle(struct sums *acc, size_t n_rows)
 
 static void matmul(const struct sp_matmul *m)
 {
-    static sp_matmul_fn *const of_pairs[] = SP_MATMULS(NULL, NULL, NULL);
+    static sp_matmul_fn *const of_pairs[] = SP_MATMULS(NULL);
     sp_matmul_fn *product = m->n_rows > 1 ? of_pairs[m->dtype] : NULL;
 
     (product ? product : sp_kernels_matmul(&sp_kernels_neon, m->dtype))(m);
 }
 
-static void quantize_row(const struct sp_acts *acts, size_t t)
-{
-    sp_kernels_neon.quantize_row(acts, t);
-}
-
 const struct sp_kernels sp_kernels_neon_i8mm = {
     .name = "neon-i8mm",
-    .quantize_row = quantize_row,
     .others = matmul,
     .groupwise = sp_groupwise_neon,
     .peak = sp_peak_neon,

@@ -57,6 +57,25 @@ INLINE void sp_act_block_next(struct sp_act_block *at)
     at->start_q8 += 1;
 }
 
+/* The bits of a code of q2 to q6, a constant where the type is one; 0: of q8. */
+INLINE unsigned sp_code_bits(enum sp_dtype dtype)
+{
+    return dtype == SP_Q2   ? 2
+           : dtype == SP_Q3 ? 3
+           : dtype == SP_Q4 ? 4
+           : dtype == SP_Q5 ? 5
+           : dtype == SP_Q6 ? 6
+                            : 0;
+}
+
+/* The size of a block of one of these types, likewise. */
+INLINE size_t sp_block_size(enum sp_dtype dtype)
+{
+    const unsigned code_bits = sp_code_bits(dtype);
+
+    return code_bits ? sp_microscale_block_size(code_bits) : SP_Q8_BLOCK_SIZE;
+}
+
 #ifdef MAX_ROWS
 #if defined(SP_ROLLED)
 static void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows);
@@ -99,11 +118,13 @@ INLINE void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_r
 INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
 {
     const size_t n_tiles = (m.n_rows + MAX_ROWS - 1) / MAX_ROWS, first = m.first;
+    const size_t n_panels = m.n_panels;
     float *const y = m.y;
     size_t panel_size = 0;
 
     if (!sp_panel_size(&panel_size, dtype, m.acts->cols)) return;
-    for (size_t p = 0; p < m.n_panels; p++, m.panels += panel_size) {
+    m.n_panels = 1;
+    for (size_t p = 0; p < n_panels; p++, m.panels += panel_size) {
         for (size_t i = 0, begin = 0; i < n_tiles; i++) {
             size_t end = m.n_rows * (i + 1) / n_tiles;
             m.y = y + begin * m.ldy + p * SP_PANEL_ROWS;

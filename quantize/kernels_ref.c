@@ -7,10 +7,11 @@
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
-#include "quantize/types/q8.h"
+#include "quantize/codec.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/groupwise.h"
 #include "quantize/types/microscale.h"
+#include "quantize/types/q8.h"
 
 #include <assert.h>
 #include <math.h>
@@ -90,34 +91,23 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     sp_acts_set_starts(acts, t);
 }
 
+/* ---- a panel: acc[t][r] is the result of row t of the activations and row r of the panel ---- */
+
 /* acc[r] = fmaf(w[r][k], x[k], acc[r]), k ascending. */
-static void float_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
+static void float_panel(float acc[][LANES], const uint8_t *panel, const struct sp_matmul *m)
 {
-    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    const struct sp_acts *acts = m->acts;
+    const size_t column = LANES * (sp_dtype_info(m->dtype)->bits / 8);
     float w[LANES];
 
     for (size_t k = 0; k < acts->cols; k++) {
-        switch (dtype) {
-        case SP_F32:
-            sp_read_f32(w, panel + k * LANES * 4, LANES);
-            break;
-        case SP_F16:
-            sp_read_f16(w, panel + k * LANES * 2, LANES);
-            break;
-        default:
-            sp_read_bf16(w, panel + k * LANES * 2, LANES);
-            break;
-        }
-        for (size_t t = 0; t < n_rows; t++) {
-            float x = acts->x[(first + t) * acts->ld + k];
+        sp_decode_floats(w, m->dtype, panel + k * column, LANES);
+        for (size_t t = 0; t < m->n_rows; t++) {
+            float x = acts->x[(m->first + t) * acts->ld + k];
             for (size_t r = 0; r < LANES; r++)
                 acc[t][r] = fmaf(w[r], x, acc[t][r]);
         }
     }
-    for (size_t t = 0; t < n_rows; t++)
-        for (size_t r = 0; r < LANES; r++)
-            y[t * ldy + r] = acc[t][r];
 }
 
 /* Returns sum_k w[k] * q[k] over n columns, exact in int32. */
@@ -130,10 +120,9 @@ static int32_t dot(const int16_t *w, const int8_t *q, size_t n)
     return i;
 }
 
-static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp_acts *acts,
-                     size_t first, size_t n_rows)
+static void q8_panel(float acc[][LANES], const uint8_t *panel, const struct sp_matmul *m)
 {
-    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    const struct sp_acts *acts = m->acts;
     int16_t w[LANES][SP_BLOCK];
     float w_scale[LANES];
 
@@ -142,18 +131,15 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
             for (size_t k = 0; k < SP_BLOCK; k++)
                 w[r][k] = (int16_t)(panel[64 * (k / 4) + 4 * r + k % 4] - 128);
         sp_read_bf16(w_scale, panel + LANES * SP_BLOCK, LANES);
-        for (size_t t = 0; t < n_rows; t++) {
-            const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
-            float x_scale = acts->scale[(first + t) * acts->ld_block + b];
+        for (size_t t = 0; t < m->n_rows; t++) {
+            const int8_t *q = acts->q + (m->first + t) * acts->ld + b * SP_BLOCK;
+            float x_scale = acts->scale[(m->first + t) * acts->ld_block + b];
             for (size_t r = 0; r < LANES; r++) {
                 int32_t i = dot(w[r], q, SP_BLOCK);
                 acc[t][r] = fmaf((float)i, w_scale[r] * x_scale, acc[t][r]);
             }
         }
     }
-    for (size_t t = 0; t < n_rows; t++)
-        for (size_t r = 0; r < LANES; r++)
-            y[t * ldy + r] = acc[t][r];
 }
 
 /* Decodes the entries of one block of 16 rows: entries[r][k]. */
@@ -175,22 +161,21 @@ static int32_t quarter(int32_t i)
     return (i + 2) >> 2;
 }
 
-static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
-                             const struct sp_acts *acts, size_t first, size_t n_rows)
+static void microscale_panel(float acc[][LANES], const uint8_t *panel, const struct sp_matmul *m)
 {
-    const struct sp_microscale *type = sp_microscale_of(dtype);
+    const struct sp_acts *acts = m->acts;
+    const struct sp_microscale *type = sp_microscale_of(m->dtype);
     const size_t size = sp_microscale_block_size(type->code_bits);
     const uint8_t *block = panel + SP_MICROSCALE_HEAD;
-    float acc[SP_TILE_ROWS][LANES] = {{0}};
     int16_t w[LANES][SP_BLOCK];
     float row_scale[LANES];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, block += size) {
         const uint8_t *b0 = block + size - 2 * LANES, *b1 = b0 + LANES;
         microscale_decode(w, type, block, b0);
-        for (size_t t = 0; t < n_rows; t++) {
-            const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
-            float x_scale = acts->scale[(first + t) * acts->ld_block + b];
+        for (size_t t = 0; t < m->n_rows; t++) {
+            const int8_t *q = acts->q + (m->first + t) * acts->ld + b * SP_BLOCK;
+            float x_scale = acts->scale[(m->first + t) * acts->ld_block + b];
             for (size_t r = 0; r < LANES; r++) {
                 int32_t j0 = quarter(dot(w[r], q, HALF));
                 int32_t j1 = quarter(dot(w[r] + HALF, q + HALF, HALF));
@@ -199,9 +184,9 @@ static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp
         }
     }
     sp_read_f32(row_scale, panel, LANES);
-    for (size_t t = 0; t < n_rows; t++)
+    for (size_t t = 0; t < m->n_rows; t++)
         for (size_t r = 0; r < LANES; r++)
-            y[t * ldy + r] = acc[t][r] * (4 * row_scale[r]);
+            acc[t][r] *= 4 * row_scale[r];
 }
 
 /* w[r][k] = u of block b, factors[r] = its scale and least weight. */
@@ -221,22 +206,22 @@ static void group_decode(int16_t w[LANES][SP_BLOCK], struct sp_group_factors fac
     }
 }
 
-static void groupwise_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
-                            const struct sp_acts *acts, size_t first, size_t n_rows)
+static void groupwise_panel(float acc[][LANES], const uint8_t *panel, const struct sp_matmul *m)
 {
-    const struct sp_groupwise *groups = &sp_dtype_info(dtype)->groups;
-    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    const struct sp_acts *acts = m->acts;
+    const struct sp_groupwise *groups = &sp_dtype_info(m->dtype)->groups;
     const bool is_int8 = sp_group_is_int8(groups->kind, groups->code_bits);
     struct sp_group_factors factors[LANES];
     int16_t w[LANES][SP_BLOCK];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++) {
         group_decode(w, factors, groups, panel, b);
-        for (size_t t = 0; t < n_rows; t++) {
-            const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
-            const float *sums = acts->sums + ((first + t) * acts->ld_block + b) * 3;
-            float x_scale = acts->scale[(first + t) * acts->ld_block + b];
-            int32_t start = is_int8 ? acts->start_q8[(first + t) * acts->ld_block + b] : 0;
+        for (size_t t = 0; t < m->n_rows; t++) {
+            const int8_t *q = acts->q + (m->first + t) * acts->ld + b * SP_BLOCK;
+            const size_t at = (m->first + t) * acts->ld_block + b;
+            const float *sums = acts->sums + at * 3;
+            const float x_scale = acts->scale[at];
+            int32_t start = is_int8 ? acts->start_q8[at] : 0;
             for (size_t r = 0; r < LANES; r++) {
                 const struct sp_group_factors *f = &factors[r];
                 int32_t i0 = dot(w[r], q, HALF), i1 = dot(w[r] + HALF, q + HALF, HALF);
@@ -251,33 +236,29 @@ static void groupwise_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_
             }
         }
     }
-    for (size_t t = 0; t < n_rows; t++)
-        for (size_t r = 0; r < LANES; r++)
-            y[t * ldy + r] = acc[t][r];
 }
 
 static void matmul(const struct sp_matmul *m)
 {
-    const uint8_t *panel = m->panels;
-    float *y = m->y;
+    void (*const multiply)(float[][LANES], const uint8_t *, const struct sp_matmul *) =
+        m->dtype == SP_Q8                 ? q8_panel
+        : sp_dtype_is_groupwise(m->dtype) ? groupwise_panel
+        : sp_dtype_is_block(m->dtype)     ? microscale_panel
+                                          : float_panel;
     size_t panel_size = 0;
     bool known = sp_panel_size(&panel_size, m->dtype, m->acts->cols);
 
     assert(known && m->n_rows >= 1 && m->n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < m->n_panels; p++, panel += panel_size, y += LANES)
-        if (m->dtype == SP_Q8)
-            q8_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
-        else if (sp_dtype_is_groupwise(m->dtype))
-            groupwise_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
-        else if (sp_dtype_is_block(m->dtype))
-            microscale_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
-        else
-            float_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
+    for (size_t p = 0; p < m->n_panels; p++) {
+        float acc[SP_TILE_ROWS][LANES] = {{0}};
+        multiply(acc, m->panels + p * panel_size, m);
+        for (size_t t = 0; t < m->n_rows; t++)
+            memcpy(m->y + t * m->ldy + p * LANES, acc[t], sizeof acc[t]);
+    }
 }
 
 const struct sp_kernels sp_kernels_ref = {
     .name = "scalar",
-    .quantize_row = quantize_row,
     .others = matmul,
     .tile = &sp_tile_ref,
 };
@@ -305,6 +286,7 @@ static void whole_q4(int16_t *v, const float *tile, const float *inverse)
 }
 
 const struct sp_tile_kernels sp_tile_ref = {
+    .quantize_row = quantize_row,
     .max_bits = max_bits,
     .transpose = transpose,
     .encode_q8 = sp_q8_encode_block,

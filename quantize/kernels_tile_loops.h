@@ -1,4 +1,4 @@
-/* The encoders' inner loops (quantize/types/tile.h) with the primitives of quantize/simd.h.
+/* The encoders of quantize/types/tile.h with the primitives of quantize/simd.h.
  *
  * Four columns of LANES of a tile's rows fill four registers, register j with rows j, 4 + j, ...,
  * one in each quad of 4 lanes. Packed pairwise from 32 to 16 and to 8 bits, they are in the order
@@ -14,15 +14,17 @@
  *   spread_quads(x, y)         x[j] = number j of each quad of y, in all its lanes
  *   pack_words(a, b)           quads of a and b, to 16 bits
  *   pack_bytes, pack_unsigned  the same of words, to 8 bits with and without a sign
- *   store_words, store_lanes   the lowest 16, and 8, bits of each lane */
+ *   store_words, store_lanes   the lowest 16, and 8, bits of each lane
+ *   store_codes(codes, c)      32 numbers of c as bytes */
 #ifndef SP_QUANTIZE_KERNELS_TILE_LOOPS_H
 #define SP_QUANTIZE_KERNELS_TILE_LOOPS_H
 
-#include "format/dtype.h"
+#include "format/base/bytes.h"
+#include "quantize/kernels.h"
 #include "quantize/simd.h"
-#include "quantize/types/tile.h"
 
 #include <float.h>
+#include <math.h>
 
 #ifdef REGISTER
 
@@ -37,6 +39,37 @@ static uint32_t max_bits(const float *x, size_t n)
     for (; i < n; i += LANES)
         max[0] = larger_bits(max[0], (uints)magnitude(load(x + i, n - i)));
     return largest_of(larger_bits(larger_bits(max[0], max[1]), larger_bits(max[2], max[3])));
+}
+
+static void quantize_row(const struct sp_acts *acts, size_t t)
+{
+    const float *x = acts->x + t * acts->ld;
+    int8_t *q = acts->q + t * acts->ld;
+    float *scale = acts->scale + t * acts->ld_block;
+    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
+    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK) {
+        enum { N = SP_BLOCK / LANES };
+        ints codes[N], sums[2] = {{0}};
+        uints bits = {0};
+        UNROLL
+        for (size_t i = 0; i < N; i++)
+            bits = larger_bits(bits, (uints)magnitude(load(x + LANES * i, LANES)));
+        float max = sp_float_of_bits(largest_of(bits)), inverse = 127.0f / max;
+        const ints keep = splat_int(inverse > 0 && !isinf(inverse) ? -1 : 0);
+        UNROLL
+        for (size_t i = 0; i < N; i++) {
+            codes[i] = to_ints(load(x + LANES * i, LANES) * inverse) & keep;
+            sums[2 * i / N] += codes[i];
+        }
+        store_codes(q, codes);
+        scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
+        start_q4[2 * b] = 2 - 64 * sum_lanes(sums[0]);
+        start_q4[2 * b + 1] = 2 - 64 * sum_lanes(sums[1]);
+        start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
+    }
+    sp_acts_set_sums(acts, t);
 }
 
 /* Loads four columns of LANES rows. */

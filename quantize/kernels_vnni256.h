@@ -2,14 +2,8 @@
  * sets, for CPUs with AVX-VNNI (kernels_avxvnni.c) and for CPUs whose AVX-512 has this instruction
  * but no byte permutations (kernels_avx512vnni.c). A set defines DPBUSD, the intrinsic, and the
  * KERNELS and KERNELS_NAME that the file defines, and the product KERNELS_GROUPWISE, before it
- * includes this file, which is empty
- * otherwise. VNNI has no advantage for the other types, so their
- * products are those of the AVX2 set.
- *
- * The eight vectors of weights of a block, for half of a panel's lanes, fill half of the registers;
- * they are decoded once and multiplied by all rows of the tile, whose accumulators are in the
- * nearest cache. The next rows are independent and hide the latency of the dot products, so no tile
- * needs code of its own.
+ * includes this file, which is empty otherwise. VNNI has no advantage for floats, so their products
+ * are those of the AVX2 set.
  *
  * As in kernels_avx512.c weights are unsigned, entries + 64 of q2 to q6 and q8 codes + 128, and the
  * initial values of the sums subtract the surplus.
@@ -21,12 +15,11 @@
 
 #include "quantize/kernels_avx2.h"
 
-#include <assert.h>
 #include <string.h>
 
 #ifdef DPBUSD
 
-enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, N_GROUPS = SP_BLOCK / 4 };
+enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4 };
 
 /* Returns i + w . q for four columns of each lane's row, w unsigned. */
 INLINE __m256i dot4(__m256i i, __m256i w, const int8_t *q)
@@ -56,7 +49,7 @@ INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct sp_act
 /* ---- q8 ---- */
 
 /* Multiplies one block, for half of the lanes, by all rows. */
-INLINE void q8_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
+INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
                           const struct sp_act_block *at, size_t n_rows)
 {
     __m256 w_scale = widen_bf16(block + LANES * SP_BLOCK + 16 * half);
@@ -71,43 +64,28 @@ INLINE void q8_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
         dot_row(i, w, at, t);
         __m256 sum = _mm256_cvtepi32_ps(_mm256_add_epi32(i[0], i[1]));
         __m256 scale = _mm256_mul_ps(w_scale, _mm256_set1_ps(at->scale[t * at->ld_block]));
-        acc[t][half] = _mm256_fmadd_ps(sum, scale, acc[t][half]);
+        acc->row[t][half] = _mm256_fmadd_ps(sum, scale, acc->row[t][half]);
     }
 }
 
-static void matmul_q8(const struct sp_matmul *product)
+INLINE void half_block(struct sums *acc, enum sp_dtype dtype, size_t size, size_t half,
+                       const uint8_t *block, const struct sp_act_block *at, size_t n_rows,
+                       const struct tables *tables)
 {
-    const struct sp_matmul m = *product;
-    const size_t n_blocks = m.acts->cols / SP_BLOCK;
-    size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, SP_Q8, m.acts->cols);
-
-    assert(fits && m.n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < m.n_panels; p++) {
-        const uint8_t *block = m.panels + p * panel_size;
-        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
-        __m256 acc[SP_TILE_ROWS][2];
-
-        for (size_t t = 0; t < m.n_rows; t++)
-            acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-        for (size_t b = 0; b < n_blocks; b++, block += SP_Q8_BLOCK_SIZE) {
-            prefetch(block, SP_Q8_BLOCK_SIZE);
-            q8_half_block(acc, 0, block, &at, m.n_rows);
-            q8_half_block(acc, 1, block, &at, m.n_rows);
-            sp_act_block_next(&at);
-        }
-        for (size_t t = 0; t < m.n_rows; t++) {
-            float *out = m.y + t * m.ldy + p * LANES;
-            _mm256_storeu_ps(out, acc[t][0]);
-            _mm256_storeu_ps(out + HALF_LANES, acc[t][1]);
-        }
-    }
+    if (dtype == SP_Q8)
+        q8_half_block(acc, half, block, at, n_rows);
+    else
+        microscale_half_block(acc, dtype, size, half, block, at, n_rows, tables);
 }
+
+#define HALVES
+#include "quantize/kernels_halves.h"
+
+PRODUCT(static void matmul_q8, multiply_halves(SP_Q8, m))
 
 const struct sp_kernels KERNELS = {
     .name = KERNELS_NAME,
-    .quantize_row = sp_avx2_quantize_row,
-    .matmul = SP_MATMULS(sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16),
+    .matmul = SP_MATMULS(sp_floats_avx2),
     .groupwise = KERNELS_GROUPWISE,
     .peak = KERNELS_PEAK,
     .tile = &sp_tile_avx2,

@@ -13,12 +13,14 @@
  *   load(p, n), store(p, n, x)     p[0..n-1], all lanes if n >= LANES; loads zeros for the rest,
  *                                  and touches no other byte
  *   load_halves, store_halves      the same for f16
+ *   load_bf16(p)                   LANES bf16
  *   fmadd(a, b, c)                 a * b + c, rounded once
  *   at_most, at_least(limit, x)    limits a number; a NaN stays a NaN
  *   number_at_most, number_at_least(x, limit)   a NaN becomes the limit
  *   larger(a, b)                   a > b ? a : b
  *   to_ints(x)                     whole numbers, ties to even; |x| < 2^31
  *   larger_bits(a, b), largest_of(x)            of unsigned numbers
+ *   sum_lanes(x)                   the sum of whole numbers
  *   largest_lane(x)                the largest of floats that are not NaN
  *   tree_sum(s)                    the 16 running sums as a tree: 16 -> 8 (s[j] + s[j + 8]) -> 4 ->
  *                                  2 -> 1
@@ -52,6 +54,20 @@ typedef int32_t ints __attribute__((vector_size(REGISTER)));
 typedef uint32_t uints __attribute__((vector_size(REGISTER)));
 typedef int16_t words __attribute__((vector_size(REGISTER)));
 typedef int8_t bytes __attribute__((vector_size(REGISTER)));
+
+#if REGISTER < 64  /* no registers for masks */
+typedef ints mask; /* all bits of a lane */
+
+INLINE mask below(floats a, floats b)
+{
+    return a < b;
+}
+
+INLINE words count_above(words n, words a, words b)
+{
+    return n - (a > b);
+}
+#endif
 
 INLINE floats splat(float x)
 {

@@ -24,16 +24,9 @@ enum {
     STATE_ROWS = 2,
 };
 
-typedef ints mask;
-
 INLINE mask first_lanes(size_t n)
 {
     return splat_int(n < LANES ? (int32_t)n : LANES) > (ints){0, 1, 2, 3, 4, 5, 6, 7};
-}
-
-INLINE mask below(floats a, floats b)
-{
-    return a < b;
 }
 
 INLINE floats select(mask m, floats yes, floats no)
@@ -69,6 +62,11 @@ INLINE void store_halves(void *p, size_t n, floats x)
     memcpy(p, &halves, n >= LANES ? sizeof halves : 2 * n);
 }
 
+INLINE floats load_bf16(const void *p)
+{
+    return (floats)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16);
+}
+
 INLINE uint32_t largest_of(uints x)
 {
     __m256i v = (__m256i)x;
@@ -77,6 +75,15 @@ INLINE uint32_t largest_of(uints x)
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
 
     return (uint32_t)_mm_cvtsi128_si32(m);
+}
+
+INLINE int32_t sum_lanes(ints x)
+{
+    __m256i v = (__m256i)x;
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
 INLINE float largest_lane(floats x)
@@ -212,11 +219,6 @@ INLINE void store_words(uint8_t *p, ints x)
 INLINE void store_lanes(uint8_t *p, ints x)
 {
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words_of(x), words_of(x)));
-}
-
-INLINE words count_above(words n, words a, words b)
-{
-    return n - (a > b);
 }
 
 /* By the upper four bits of x: an index, and two values of x above which the index is one more;

@@ -61,9 +61,19 @@ INLINE void store_halves(void *p, size_t n, floats x)
     _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
+INLINE floats load_bf16(const void *p)
+{
+    return (floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16);
+}
+
 INLINE uint32_t largest_of(uints x)
 {
     return _mm512_reduce_max_epu32((__m512i)x);
+}
+
+INLINE int32_t sum_lanes(ints x)
+{
+    return _mm512_reduce_add_epi32((__m512i)x);
 }
 
 INLINE float largest_lane(floats x)

@@ -25,16 +25,9 @@ enum {
     STATE_ROWS = 1,
 };
 
-typedef ints mask;
-
 INLINE mask first_lanes(size_t n)
 {
     return splat_int(n < LANES ? (int32_t)n : LANES) > (ints){0, 1, 2, 3};
-}
-
-INLINE mask below(floats a, floats b)
-{
-    return a < b;
 }
 
 INLINE floats select(mask m, floats yes, floats no)
@@ -72,6 +65,11 @@ INLINE void store_halves(void *p, size_t n, floats x)
     float16x4_t halves = vcvt_f16_f32((float32x4_t)x);
 
     memcpy(p, &halves, n >= LANES ? sizeof halves : 2 * n);
+}
+
+INLINE floats load_bf16(const void *p)
+{
+    return (floats)vshll_n_u16(vld1_u16(p), 16);
 }
 
 INLINE floats fmadd(floats a, floats b, floats c)
@@ -117,6 +115,11 @@ INLINE uints larger_bits(uints a, uints b)
 INLINE uint32_t largest_of(uints x)
 {
     return vmaxvq_u32((uint32x4_t)x);
+}
+
+INLINE int32_t sum_lanes(ints x)
+{
+    return vaddvq_s32((int32x4_t)x);
 }
 
 INLINE float largest_lane(floats x)
@@ -319,11 +322,6 @@ INLINE words spread_b(ints rows)
 INLINE words larger_words(words a, words b)
 {
     return (words)vmaxq_s16((int16x8_t)a, (int16x8_t)b);
-}
-
-INLINE words count_above(words n, words a, words b)
-{
-    return n - (a > b);
 }
 
 INLINE words scale_words(words a, words m)

@@ -87,7 +87,7 @@ void sp_backend_matmul(const struct sp_backend *backend, const struct sp_matmul 
 static bool wants_codes(const struct sp_backend *backend, enum sp_dtype dtype)
 {
     if (backend->reference) return sp_reference_wants_codes(backend->reference, dtype);
-    return sp_kernels_want_codes(dtype);
+    return sp_dtype_is_block(dtype);
 }
 
 void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
@@ -107,7 +107,7 @@ static void quantize_item(void *context, size_t t)
 {
     const struct quantize_job *job = context;
 
-    job->backend->kernels->quantize_row(job->acts, t);
+    job->backend->kernels->tile->quantize_row(job->acts, t);
 }
 
 void sp_backend_quantize(const struct sp_backend *backend, const struct sp_acts *acts,

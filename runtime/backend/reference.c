@@ -58,7 +58,7 @@ void sp_reference_free(struct sp_reference *r)
 
 bool sp_reference_wants_codes(const struct sp_reference *r, enum sp_dtype dtype)
 {
-    return r->mode != SP_REFERENCE_FLOAT && sp_kernels_want_codes(dtype);
+    return r->mode != SP_REFERENCE_FLOAT && sp_dtype_is_block(dtype);
 }
 
 void sp_reference_products(const struct sp_reference *r, double *error, bool *agree)
@@ -98,7 +98,7 @@ static void check(struct sp_reference *r, const struct sp_matmul *m, const float
                   size_t width)
 {
     size_t cols = m->acts->cols, ldy = m->ldy;
-    double most = sp_kernels_want_codes(m->dtype) && m->dtype != SP_Q8 ? 1e-3 : 1e-5;
+    double most = sp_dtype_is_block(m->dtype) && m->dtype != SP_Q8 ? 1e-3 : 1e-5;
     double x_squares[MOST_ROWS];
 
     for (size_t t = 0; t < n_rows; t++)

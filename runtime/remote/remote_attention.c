@@ -248,7 +248,7 @@ bool sp_remote_attend(struct sp_remote *remote, const struct sp_attention_job *j
     if (can_multiply(ranks, job)) {
         x.products = &products;
         for (size_t i = 0; i < job->n_products; i++)
-            wants_codes = wants_codes || sp_kernels_want_codes(job->products[i].w->dtype);
+            wants_codes = wants_codes || sp_dtype_is_block(job->products[i].w->dtype);
         if (wants_codes && !job->acts->coded)
             sp_backend_quantize(job->backend, job->acts, job->heads.n);
     } else {

@@ -54,7 +54,7 @@ static struct sp_remote_head head_of(const struct sp_remote_job *r)
         h.bias_row = e->bias_row;
     }
     for (size_t i = 0; i < r->job.n_products; i++)
-        if (sp_kernels_want_codes(r->job.products[i].w->dtype))
+        if (sp_dtype_is_block(r->job.products[i].w->dtype))
             h.has_codes = 1;
         else
             h.has_floats = 1;

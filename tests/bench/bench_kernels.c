@@ -95,7 +95,7 @@ static void init(struct bench *b, size_t max_rows)
     for (size_t t = 0; t < max_rows; t++) {
         for (size_t k = 0; k < b->cols; k++)
             b->acts.x[t * b->acts.ld + k] = (float)((t * 131 + k * 17) % 255) - 127.0f;
-        if (sp_kernels_want_codes(b->dtype)) b->kernels->quantize_row(&b->acts, t);
+        if (sp_dtype_is_block(b->dtype)) b->kernels->tile->quantize_row(&b->acts, t);
     }
     if (sp_new_aligned(&b->y, max_rows * b->n_panels * SP_PANEL_ROWS, sizeof *b->y, &err))
         die(&err);

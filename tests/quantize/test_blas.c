@@ -90,14 +90,14 @@ static void encode_weights(struct product *p, uint64_t *seed)
 
 static void quantize_activations(struct product *p, uint64_t *seed)
 {
-    bool codes = sp_kernels_want_codes(p->dtype);
+    bool codes = sp_dtype_is_block(p->dtype);
 
     assert_ok(sp_acts_init(&p->acts, p->n, p->cols, NULL));
     for (size_t t = 0; t < p->n; t++) {
         float *row = p->acts.x + t * p->acts.ld;
         for (size_t k = 0; k < p->cols; k++)
             row[k] = uniform(seed);
-        if (codes) sp_kernels_ref.quantize_row(&p->acts, t);
+        if (codes) sp_tile_ref.quantize_row(&p->acts, t);
         for (size_t k = 0; k < p->cols; k++) {
             size_t block = t * p->acts.ld_block + k / SP_BLOCK;
             p->x32[t * p->cols + k] = row[k];

@@ -168,7 +168,7 @@ static void random_acts(struct sp_acts *acts, size_t n_rows, size_t cols, enum m
                     x[i] = i == k ? -127.0f : (float)((int)(next(seed) % 254) - 127) + 0.5f;
             }
         }
-        if (cols % SP_BLOCK == 0) sp_kernels_ref.quantize_row(acts, t);
+        if (cols % SP_BLOCK == 0) sp_tile_ref.quantize_row(acts, t);
     }
 }
 
@@ -227,7 +227,7 @@ TEST(test_all_tables_give_the_same_bits)
     uint64_t seed = 1;
 
     for (size_t d = 0; d < N_DTYPES; d++) {
-        const size_t *cols = sp_kernels_want_codes(dtypes[d]) ? block_cols : float_cols;
+        const size_t *cols = sp_dtype_is_block(dtypes[d]) ? block_cols : float_cols;
         for (size_t c = 0; c < 6; c++) {
             check_shape(dtypes[d], width_of(dtypes[d], cols[c]), PLAIN, &seed);
             check_shape(dtypes[d], width_of(dtypes[d], cols[c]), WILD, &seed);
@@ -260,7 +260,7 @@ TEST(test_all_tables_quantize_alike)
                 assert_ok(sp_acts_init(&b, 50, cols, NULL));
                 memcpy(b.x, a.x, 50 * a.ld * sizeof *a.x);
                 for (size_t t = 0; t < 50; t++)
-                    (*sets)->quantize_row(&b, t);
+                    (*sets)->tile->quantize_row(&b, t);
                 assert_memory_equal(a.q, b.q, 50 * a.ld);
                 assert_memory_equal(a.scale, b.scale, 50 * a.ld_block * sizeof *a.scale);
                 assert_memory_equal(a.start_q4, b.start_q4,
@@ -290,7 +290,7 @@ TEST(test_quantize_by_hand)
         a.x[64] = smallest;           /* block 2: 127 / max overflows; block 1 stays zero */
         a.x[96] = INFINITY;           /* 3 */
         a.x[128] = NAN, a.x[129] = 1; /* 4 */
-        kernels->quantize_row(&a, 0);
+        kernels->tile->quantize_row(&a, 0);
         assert_memory_equal(a.q, q, 32);
         assert_true(a.scale[0] == 1.0f);
         assert_int_equal(a.start_q4[0], 2 - 64 * 256);
@@ -354,7 +354,7 @@ TEST(test_one_column_is_selected)
             struct sp_acts a;
             assert_ok(sp_acts_init(&a, 1, COLS, NULL));
             a.x[k] = 127.0f;
-            sp_kernels_best()->quantize_row(&a, 0);
+            sp_kernels_best()->tile->quantize_row(&a, 0);
             sp_kernels_matmul(sp_kernels_best(), dtypes[d])(
                 &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++) {
@@ -411,7 +411,7 @@ TEST(test_scalar_is_close_to_double_precision)
 
     for (size_t d = 0; d < N_DTYPES; d++) {
         const enum sp_dtype dtype = dtypes[d];
-        const size_t cols = width_of(dtype, 1056), columns = sp_kernels_want_codes(dtype) ? 32 : 1;
+        const size_t cols = width_of(dtype, 1056), columns = sp_dtype_is_block(dtype) ? 32 : 1;
         const double roundings = (double)(cols / columns) * 2 + 2;
         uint8_t *panels = random_panels(dtype, cols, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtype, cols));
@@ -471,7 +471,7 @@ TEST(test_non_finite_activations_show)
             uint8_t *panels = random_panels(types[d / 2], 64, PLAIN, &seed);
             random_acts(&a, 1, 64, PLAIN, &seed);
             a.x[40] = d % 2 ? NAN : -INFINITY;
-            kernels->quantize_row(&a, 0);
+            kernels->tile->quantize_row(&a, 0);
             sp_kernels_matmul(kernels, types[d / 2])(
                 &(struct sp_matmul){types[d / 2], y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++)
@@ -490,7 +490,7 @@ TEST(test_tables)
         enum sp_status st = sp_kernels_find(&found, kernels->name, &(struct sp_err){0});
         assert_int_equal(st, sp_kernels_supported(kernels) ? SP_OK : SP_E_UNSUPPORTED);
         if (st == SP_OK) assert_ptr_equal(found, kernels);
-        assert_non_null(kernels->quantize_row);
+        assert_non_null(kernels->tile->quantize_row);
         for (size_t d = 0; d < N_DTYPES; d++)
             if (kernels != &sp_kernels_ref)
                 assert_true(sp_kernels_matmul(kernels, dtypes[d]) != sp_kernels_ref.others);
