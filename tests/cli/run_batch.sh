@@ -8,7 +8,7 @@ cat >prompts <<'END'
 "Once upon a time"
 {"messages": [{"role": "tool", "content": "no"}]}
 {"messages": [{"role": "user"}]}
-{"messages": [], "Seed": 1}
+{"messages": [], "Seed": 1, "stream": 1}
 {"prompt": "hi", "id": "row7"}
 {"custom_id": "7", "prompt": null}
 12
@@ -110,7 +110,7 @@ batch() { spectool run packed.bin --batch --num-predict 4 "$@"; }
 batch <requests >answers; echo $?
 mask <answers
 sed -n 1p requests | batch --format json | mask
-echo '{"custom_id": "k", "params": {"keep_alive": "soon", "messages": []}}' | batch
+echo '{"custom_id": "k", "params": {"keep_alive": "soon", "max_tokens": 1, "messages": [{"role": "user", "content": "Hi"}]}}' | batch
 # A batch goes on after the answers that a file has; a line without an end is dropped.
 batch --quiet -o all <requests; echo $?
 for kept in 0 1 4 10; do

@@ -44,7 +44,7 @@ TEST(test_refusals)
 
     for (; line[n]; n++)
         check_refusal(line[n]);
-    assert_int_equal(n, 159);
+    assert_int_equal(n, 160);
 }
 
 TEST(test_codes)

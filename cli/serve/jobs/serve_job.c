@@ -490,8 +490,8 @@ enum sp_status sp_serve_job_read(struct sp_serve_job *job, struct sp_err *err)
 
     request->conversation = &loaded->conversation;
     if ((st = sp_settings_copy(&request->settings, loaded->settings, err))) return st;
-    if ((st = sp_serve_read_fields(request, request->body, sp_serve_common_fields, err)) ||
-        (st = sp_serve_read_fields(request, request->body, job->api->fields, err)))
+    if ((st = sp_serve_read_fields(request, request->body, job->api->fields, err)) ||
+        (st = sp_serve_read_fields(request, request->body, sp_serve_common_fields, err)))
         return st;
     job->n_answers = sp_serve_request_n_answers(request);
     if (job->api->close == NULL) return SP_OK;

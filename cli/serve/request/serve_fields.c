@@ -134,7 +134,10 @@ static enum sp_status read_text(struct sp_settings *settings, const char *key,
     size_t len;
     const char *text = sp_json_to_string(value, &len);
 
-    if (text == NULL) return sp_serve_wrong(key, value, expected, err);
+    if (text == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
+                       sp_json_kind_name(sp_json_kind(value)), expected);
+    }
     if (len == 0 && strcmp(key, "stop") == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
     if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "%s contains a NUL", key);
     return sp_settings_set(settings, key, text, err);
