@@ -247,8 +247,7 @@ void sp_drafting_controller_resume(struct sp_drafting_controller *c, bool retry)
 
 /* ---- planning ---- */
 
-/* Rounds 16, 40 and every 320th are plain steps, whose time everything
- * else is compared with. */
+/* Rounds 16, 40 and every 320th are plain steps, with whose time everything else is compared. */
 static enum sp_round_reason choose_plan(struct sp_drafting_controller *c)
 {
     if ((c->n_rounds == FIRST_PLAIN && !c->resumed) || c->n_rounds == SECOND_PLAIN ||
