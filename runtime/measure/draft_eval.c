@@ -64,7 +64,8 @@ static enum sp_status go_on(struct draft_eval *t, size_t n_prompt)
     struct sp_speculator *s = t->session->speculator;
     struct sp_package *package = t->session->package;
     struct sp_chooser greedy = sp_greedy_chooser(package->backend.vector);
-    struct sp_proposal proposal = {.chooser = &greedy};
+    struct sp_proposal proposal = {
+        .chooser = &greedy, .ends = package->eos, .n_ends = package->n_eos};
     struct sp_logits logits;
     struct sp_round round = {0};
     enum sp_status st;
