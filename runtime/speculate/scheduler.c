@@ -177,7 +177,8 @@ size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
 static size_t rows_beside_answers(const struct sp_scheduler *s)
 {
     enum { LEAST = 2, FOR_NEXT = 16, MOST = 64 }; /* for the first prompt, and each behind it */
-    double rows = s->row_seconds > 0 ? s->answer_seconds * 3 / 4 / s->row_seconds : BESIDE_OTHERS;
+    bool known = s->row_seconds > 0 && s->answer_seconds > 0;
+    double rows = known ? s->answer_seconds * 3 / 4 / s->row_seconds : BESIDE_OTHERS;
     size_t n = 0;
 
     for (const struct request *r = s->first; r; r = r->next)
