@@ -158,15 +158,14 @@ static void find_dflash_family(struct sp_config_text *t, const char *architectur
     t->family = sp_family_by_type(type);
 }
 
-static void parse(struct sp_config *c, struct sp_config_text *t)
+static void parse(struct sp_config *c, struct sp_config_text *t, struct sp_family *family,
+                  struct sp_sizes *sizes)
 {
     static sp_read_fn *const readers[] = {
         sp_config_read_traits,     sp_config_read_ropes,  sp_config_read_layers,
         sp_config_read_routing,    sp_config_read_latent, sp_config_read_delta,
         sp_config_read_short_conv, sp_config_read_mamba,
     };
-    struct sp_sizes sizes;
-    struct sp_family family;
     const char *architecture = read_architecture(t);
 
     if (sp_json_kind(t->root) != SP_JSON_OBJECT) {
@@ -183,16 +182,16 @@ static void parse(struct sp_config *c, struct sp_config_text *t)
     else
         find_dflash_family(t, architecture);
     if (sp_text_failed(t)) return;
-    sp_family_resolve(&family, t->family);
-    t->family = &family;
-    t->sizes = &sizes;
+    sp_family_resolve(family, t->family);
+    t->family = family;
+    t->sizes = sizes;
     sp_config_refuse(t);
-    sp_config_read_sizes(&sizes, t);
+    sp_config_read_sizes(sizes, t);
     for (size_t i = 0; i < sizeof readers / sizeof *readers && !sp_text_failed(t); i++)
         readers[i](c, t);
-    if (family.read_own && !sp_text_failed(t)) family.read_own(c, t);
+    if (family->read_own && !sp_text_failed(t)) family->read_own(c, t);
     if (sp_text_failed(t)) return;
-    memcpy(c->family, family.name, strlen(family.name) + 1);
+    memcpy(c->family, family->name, strlen(family->name) + 1);
     if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
     if (sp_config_is_classifier(c)) c->tied = false;
     (t->draft ? sp_config_read_draft : sp_config_read_causal)(c, t);
@@ -206,6 +205,8 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     struct sp_json_marks marks[2] = {{0}};
     struct sp_err failure = {0};
     struct sp_config_text t = {.what = "", .warnings = warnings, .err = &failure};
+    struct sp_family family;
+    struct sp_sizes sizes;
     bool wrapped;
 
     memset(out, 0, sizeof *out);
@@ -217,7 +218,7 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     if (wrapped) sp_json_watch(text, &marks[1]);
     t.root = root;
     t.text = text;
-    parse(&c, &t);
+    parse(&c, &t, &family, &sizes);
     if (warnings && wrapped) sp_config_note_unread(text, &t);
     if (warnings) sp_config_note_unread(root, &t);
     sp_json_free(root);
