@@ -280,9 +280,7 @@ static enum sp_status answer(struct run *run)
         speculator->n_last = q->n_prompt + q->max_tokens;
     emit(run, id, &logits, false);
     if (run->status) return run->status;
-    sp_scheduler_begin_answer(speculator->scheduler);
     st = run_rounds(run, &chooser);
-    sp_scheduler_end_answer(speculator->scheduler);
     sp_drafting_controller_end_answer(&s->package->drafting, run->result->n_ids);
     return st;
 }

@@ -4,7 +4,6 @@
 #include "format/base/clock.h"
 
 #include <assert.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -36,9 +35,8 @@ struct sp_scheduler {
     struct waiter *ready, **last_ready; /* waiting to hold the scheduler, the oldest first */
     size_t n_requests;                  /* entries that have not run */
     size_t n_passes;                    /* passes that have run */
-    size_t learned;                     /* the last pass that was learned from */
-    size_t n_answers;                   /* active threads whose prompt is done */
-    const struct sp_decoder *reading;   /* of the prompt that goes on before others begin */
+    size_t learned, answered;           /* the last pass that was learned from, and with answers */
+    size_t n_prompts;                   /* in the last pass that was learned from */
     double answer_seconds;              /* of a pass without prompts; 0: not known */
     double row_seconds;                 /* that a row of a prompt adds to it; 0: not known */
     struct request *first, **last;      /* the entries that have not run, the oldest first */
@@ -142,22 +140,16 @@ static double smooth(double mean, double value, double weight)
     return mean > 0 ? mean + weight * (value - mean) : value;
 }
 
-void sp_scheduler_begin_answer(struct sp_scheduler *s)
-{
-    s->n_answers++;
-}
-
-void sp_scheduler_end_answer(struct sp_scheduler *s)
-{
-    s->n_answers--;
-}
-
 void sp_scheduler_learn(struct sp_scheduler *s, const struct sp_pass *pass)
 {
     size_t n_more = pass->n_rows - pass->n_draft_rows - pass->n_seqs;
 
     if (pass->number == s->learned) return;
     s->learned = pass->number;
+    s->n_prompts = pass->n_prompts;
+    /* A sequence by itself waits for nobody, and its passes must not depend on time: calibration
+     * adds up their rows. */
+    if (pass->n_prompts < pass->n_seqs && sp_scheduler_n_active(s) > 1) s->answered = pass->number;
     if (pass->n_prompts == 0) /* longer ones may run while the pages of a prompt are written */
         s->answer_seconds = smooth(s->answer_seconds, pass->seconds,
                                    pass->seconds < s->answer_seconds ? 0.25 : 0.0625);
@@ -173,124 +165,86 @@ size_t sp_scheduler_prompt_rows(struct sp_scheduler *s, size_t most)
     return most > BESIDE_OTHERS && sp_scheduler_n_active(s) > 1 ? BESIDE_OTHERS : most;
 }
 
-/* The rows that all prompts together may have in a pass beside answers. */
-static size_t rows_beside_answers(const struct sp_scheduler *s)
+size_t sp_scheduler_target_rows(struct sp_scheduler *s, size_t most)
 {
-    enum { LEAST = 2, FOR_NEXT = 16, MOST = 64 }; /* for the first prompt, and each behind it */
-    bool known = s->row_seconds > 0 && s->answer_seconds > 0;
-    double rows = known ? s->answer_seconds * 3 / 4 / s->row_seconds : BESIDE_OTHERS;
-    size_t n = 0;
+    /* An answer may miss passes, and even leave the prompt alone, while its pages are written. */
+    enum { RECENT = 16, LEAST = 2 };
+    double seconds = s->answer_seconds * 3 / 4, of_each = s->row_seconds;
+    bool is_alone = sp_scheduler_n_active(s) == 1 && s->n_passes > s->answered;
+    size_t n;
 
-    for (const struct request *r = s->first; r; r = r->next)
-        if (r->priority == SP_PRIORITY_PROMPT) n += n ? FOR_NEXT : LEAST;
-    if (n > MOST) n = MOST;
-    return (size_t)fmax(fmin(rows, BESIDE_OTHERS), (double)n);
+    most = sp_scheduler_prompt_rows(s, most);
+    if (s->n_prompts > 1) of_each *= (double)s->n_prompts;
+    if (is_alone || s->n_passes > s->answered + RECENT || seconds >= of_each * (double)most)
+        return most;
+    n = (size_t)(seconds / of_each);
+    if (n < LEAST) n = LEAST;
+    return n < most ? n : most;
 }
 
-struct batch {
-    struct request *requests[MAX_SEQS];
-    struct sp_batch_seq seqs[MAX_SEQS];
-    size_t n;
-    size_t prompt_rows; /* that the prompts after the entries so far may have together */
-};
-
-/* Moves an entry of the list to the batch if it fits; a prompt's with as many rows as it may have.
- */
-static bool add(struct sp_scheduler *s, struct batch *b, struct request **at)
+/* Removes an entry from the list. */
+static struct request *take(struct request **at)
 {
     struct request *r = *at;
-    struct sp_batch_seq *seq = &b->seqs[b->n];
-    size_t most = s->n_in > 1 && b->prompt_rows > BESIDE_OTHERS ? BESIDE_OTHERS : b->prompt_rows;
-    bool is_prompt = r->priority == SP_PRIORITY_PROMPT;
 
-    *seq = *r->seq;
-    if (is_prompt && seq->n > most) {
-        seq->n = seq->n_committed = most;
-        seq->n_logits = 0;
-    }
-    if (b->n > 0 &&
-        (r->priority == SP_PRIORITY_EXCLUSIVE || seq->n == 0 || !sp_batch_fits(b->seqs, b->n + 1)))
-        return false;
-    if (is_prompt && s->n_answers > 0) b->prompt_rows -= seq->n;
-    b->requests[b->n++] = r;
     *at = r->next;
-    return true;
+    return r;
 }
 
 /* Removes the next entry, the oldest draft entry or, if there is none, the oldest entry, and those
  * that fit in a batch with it. An entry that does not fit is older in the next batch. */
-static void choose(struct sp_scheduler *s, struct batch *b)
+static size_t choose(struct sp_scheduler *s, struct request *chosen[MAX_SEQS],
+                     struct sp_batch_seq seqs[MAX_SEQS])
 {
     struct request **at = &s->first;
+    size_t n = 1;
 
-    b->prompt_rows = s->n_answers > 0 ? rows_beside_answers(s) : SIZE_MAX;
     while (*at && (*at)->priority != SP_PRIORITY_DRAFT)
         at = &(*at)->next;
-    (void)add(s, b, *at ? at : &s->first);
+    chosen[0] = take(*at ? at : &s->first);
+    seqs[0] = *chosen[0]->seq;
     at = &s->first;
-    while (*at && b->n < MAX_SEQS && b->requests[0]->priority != SP_PRIORITY_EXCLUSIVE)
-        if (!add(s, b, at)) at = &(*at)->next;
+    while (*at && n < MAX_SEQS && chosen[0]->priority != SP_PRIORITY_EXCLUSIVE) {
+        seqs[n] = *(*at)->seq;
+        if ((*at)->priority == SP_PRIORITY_EXCLUSIVE || !sp_batch_fits(seqs, n + 1)) {
+            at = &(*at)->next;
+            continue;
+        }
+        chosen[n++] = take(at);
+    }
     while (*at)
         at = &(*at)->next;
     s->last = at;
-    s->n_requests -= b->n;
-}
-
-/* Notes the first prompt of a batch that is not done. */
-static void note_reading(struct sp_scheduler *s, const struct batch *b)
-{
-    for (size_t i = b->n; i-- > 0;) {
-        if (b->requests[i]->priority != SP_PRIORITY_PROMPT) continue;
-        if (b->seqs[i].n_logits == 0)
-            s->reading = b->seqs[i].decoder;
-        else if (s->reading == b->seqs[i].decoder)
-            s->reading = NULL;
-    }
+    s->n_requests -= n;
+    return n;
 }
 
 /* Runs one batch, since all active threads wait for a pass. The caller holds the lock, which is
  * released during the pass. */
 static void run_pass(struct sp_scheduler *s)
 {
-    struct batch b = {.n = 0};
-    struct sp_pass pass = {.number = ++s->n_passes};
+    struct request *chosen[MAX_SEQS];
+    struct sp_batch_seq seqs[MAX_SEQS];
+    struct sp_pass pass = {.n_seqs = choose(s, chosen, seqs), .number = ++s->n_passes};
 
-    choose(s, &b);
     s->taken = true;
     s->n_behind = 0;
     pthread_mutex_unlock(&s->lock);
     pass.seconds = sp_seconds();
-    sp_batch_run(b.seqs, b.n);
+    sp_batch_run(seqs, pass.n_seqs);
     pass.seconds = sp_seconds() - pass.seconds;
-    pass.n_seqs = b.n;
-    for (size_t i = 0; i < b.n; i++) {
-        pass.n_rows += b.seqs[i].n;
-        pass.n_draft_rows += b.seqs[i].n - b.seqs[i].n_committed;
-        pass.n_prompts += b.seqs[i].n_committed > 1;
+    for (size_t i = 0; i < pass.n_seqs; i++) {
+        pass.n_rows += seqs[i].n;
+        pass.n_draft_rows += seqs[i].n - seqs[i].n_committed;
+        pass.n_prompts += seqs[i].n_committed > 1;
     }
     pthread_mutex_lock(&s->lock);
-    note_reading(s, &b);
-    for (size_t i = 0; i < b.n; i++) {
-        *b.requests[i]->pass = pass;
-        b.requests[i]->pass->n_own = b.seqs[i].n;
-        b.requests[i]->done = true;
-        queue_up(s, &b.requests[i]->waiter);
+    for (size_t i = 0; i < pass.n_seqs; i++) {
+        *chosen[i]->pass = pass;
+        chosen[i]->done = true;
+        queue_up(s, &chosen[i]->waiter);
     }
     hand_over(s);
-}
-
-/* A prompt that has begun goes on before other prompts. */
-static void submit(struct sp_scheduler *s, struct request *r)
-{
-    struct request **at = s->last;
-
-    if (r->priority == SP_PRIORITY_PROMPT && r->seq->decoder == s->reading)
-        for (at = &s->first; *at && (*at)->priority != SP_PRIORITY_PROMPT;)
-            at = &(*at)->next;
-    r->next = *at;
-    *at = r;
-    if (r->next == NULL) s->last = &r->next;
-    s->n_requests++;
 }
 
 void sp_scheduler_run(struct sp_scheduler *s, const struct sp_batch_seq *seq,
@@ -305,7 +259,9 @@ void sp_scheduler_run(struct sp_scheduler *s, const struct sp_batch_seq *seq,
 
     pthread_mutex_lock(&s->lock);
     assert(s->taken);
-    submit(s, &own);
+    *s->last = &own;
+    s->last = &own.next;
+    s->n_requests++;
     hand_over(s);
     while (!own.done)
         if (is_due(s))

@@ -32,22 +32,16 @@ void sp_scheduler_release(struct sp_scheduler *scheduler);
 /* The number of active threads. Only for a thread that holds the scheduler. */
 size_t sp_scheduler_n_active(struct sp_scheduler *scheduler);
 
-/* The number of rows of a text to submit in one pass, at most `most`. With other active threads it
- * is smaller, so that they do not wait long for their next token. */
+/* The number of prompt rows to submit in one pass, at most `most`. With other active threads it is
+ * smaller, so that they do not wait long for their next token. */
 size_t sp_scheduler_prompt_rows(struct sp_scheduler *scheduler, size_t most);
-
-/* Begins and ends an answer of a thread that holds the scheduler: meanwhile the rows of all prompts
- * take three quarters of the time of a pass without them. */
-void sp_scheduler_begin_answer(struct sp_scheduler *scheduler);
-void sp_scheduler_end_answer(struct sp_scheduler *scheduler);
+/* The same for the target: beside answers the rows of all prompts are to take three quarters of the
+ * time of a pass without prompts. */
+size_t sp_scheduler_target_rows(struct sp_scheduler *scheduler, size_t most);
 
 /* Which entry runs next. */
 enum sp_priority {
-    SP_PRIORITY_FIFO, /* the oldest entry, with those that fit in a batch with it */
-    /* Rows of a prompt, by age, of which the first ones run, as many as other threads allow; the
-     * others, and the logits then, are submitted again. Beside answers a prompt goes on before the
-     * next one begins. */
-    SP_PRIORITY_PROMPT,
+    SP_PRIORITY_FIFO,      /* the oldest entry, with those that fit in a batch with it */
     SP_PRIORITY_DRAFT,     /* draft passes: before all FIFO entries */
     SP_PRIORITY_EXCLUSIVE, /* by age, in a batch of its own */
 };
@@ -55,7 +49,6 @@ enum sp_priority {
 /* The batch that an entry ran in. */
 struct sp_pass {
     size_t number;         /* 1 for the first pass of the scheduler, then 2 ... */
-    size_t n_own;          /* rows of the entry that ran */
     size_t n_rows, n_seqs; /* of the whole batch */
     size_t n_draft_rows;   /* rows that are draft tokens */
     size_t n_prompts;      /* sequences with several rows that are none */

@@ -138,7 +138,7 @@ static enum sp_status run_pass(struct sp_speculator *s, size_t n, size_t n_commi
     };
 
     sp_scheduler_run(s->scheduler, &seq, priority, pass);
-    if (priority != SP_PRIORITY_EXCLUSIVE) sp_scheduler_learn(s->scheduler, pass);
+    if (priority == SP_PRIORITY_FIFO) sp_scheduler_learn(s->scheduler, pass);
     return sp_decoder_check(s->decoder, err);
 }
 
@@ -220,8 +220,9 @@ static size_t checkpoint_place(const struct sp_speculator *s, size_t n)
 static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t checkpoint)
 {
     size_t end = s->n_cached < checkpoint ? checkpoint : n, left = end - s->n_cached;
-    size_t most = sp_prompt_pages_rows(s->pages, s->n_cached, s->prompt_rows);
+    size_t most = sp_scheduler_target_rows(s->scheduler, s->prompt_rows);
 
+    most = sp_prompt_pages_rows(s->pages, s->n_cached, most);
     return left < most ? left : most;
 }
 
@@ -269,9 +270,8 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             continue;
         }
         rows = rows_of_pass(s, n, checkpoint);
-        if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_PROMPT, &pass, err)))
+        if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))
             break;
-        rows = pass.n_own;
         if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
         commit(s, rows);
         if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
