@@ -7,8 +7,10 @@
  *   struct sums        the accumulators of all rows, `row`, for the lanes of a panel; valid when
  *                      zeroed
  *   struct tables, microscale_tables(dtype)   what decoding looks up; of q8 nothing is
- *   half_block(acc, dtype, size, half, block, at, n_rows, tables)   adds the products of a block of
- *                      `size` bytes, for half of the lanes, with all rows
+ *   microscale_half_block(acc, dtype, size, half, block, at, n_rows, tables)   adds the products of
+ *                      a block of `size` bytes, for half of the lanes, with all rows
+ *   q8_half_block(acc, half, block, at, n_rows)   the same for q8, unless the set has a product of
+ *                      its own for q8 and defines half_block as microscale_half_block
  *   store_sums(y, ldy, acc, row_scales, n_rows)   stores a panel, times four times the scale of
  *                      each of its rows; row_scales of q8 is NULL: as it is
  */
@@ -22,6 +24,18 @@
 
 #include <assert.h>
 #include <string.h>
+
+#ifndef half_block
+INLINE void half_block(struct sums *acc, enum sp_dtype dtype, size_t size, size_t half,
+                       const uint8_t *block, const struct sp_act_block *at, size_t n_rows,
+                       const struct tables *tables)
+{
+    if (dtype == SP_Q8)
+        q8_half_block(acc, half, block, at, n_rows);
+    else
+        microscale_half_block(acc, dtype, size, half, block, at, n_rows, tables);
+}
+#endif
 
 INLINE void multiply_halves(enum sp_dtype dtype, const struct sp_matmul *product)
 {

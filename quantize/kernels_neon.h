@@ -213,16 +213,6 @@ INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
     multiply_q8(acc, half, &m, at, n_rows);
 }
 
-INLINE void half_block(struct sums *acc, enum sp_dtype dtype, size_t size, size_t half,
-                       const uint8_t *block, const struct sp_act_block *at, size_t n_rows,
-                       const struct tables *tables)
-{
-    if (dtype == SP_Q8)
-        q8_half_block(acc, half, block, at, n_rows);
-    else
-        microscale_half_block(acc, dtype, size, half, block, at, n_rows, tables);
-}
-
 INLINE void store_sums(float *y, size_t ldy, struct sums *acc, const uint8_t *row_scales,
                        size_t n_rows)
 {

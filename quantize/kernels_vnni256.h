@@ -68,16 +68,6 @@ INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
     }
 }
 
-INLINE void half_block(struct sums *acc, enum sp_dtype dtype, size_t size, size_t half,
-                       const uint8_t *block, const struct sp_act_block *at, size_t n_rows,
-                       const struct tables *tables)
-{
-    if (dtype == SP_Q8)
-        q8_half_block(acc, half, block, at, n_rows);
-    else
-        microscale_half_block(acc, dtype, size, half, block, at, n_rows, tables);
-}
-
 #define HALVES
 #include "quantize/kernels_halves.h"
 
