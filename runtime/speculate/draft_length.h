@@ -12,8 +12,8 @@
  * A draft that makes its tokens one by one is asked for more as long as they are worth it. A block
  * comes at once: all its tokens are considered, and as many are verified as are worth most.
  *
- * No choice made here changes the text. A struct sp_draft_length belongs to one
- * session and its thread. */
+ * No choice made here changes the text. A struct sp_draft_length belongs to one session and its
+ * thread. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 #define SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 

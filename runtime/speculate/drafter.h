@@ -6,9 +6,8 @@
  *
  * sp_drafter_propose writes draft tokens to ids[C+1..], which begin and next of the kind may leave
  * in the drafter's own caches. commit reports what was accepted, and the drafter drops whatever
- * contradicts it. A drafter can
- * make generation slow, never wrong. Each kind is a struct sp_drafter_ops and a row of the table
- * in drafter.c. */
+ * contradicts it. A drafter can make generation slow, never wrong. Each kind is a struct
+ * sp_drafter_ops and a row of the table in drafter.c. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFTER_H
 #define SP_RUNTIME_SPECULATE_DRAFTER_H
 
