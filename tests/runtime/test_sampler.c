@@ -55,6 +55,39 @@ static void assert_distribution(const struct sp_sampling *s, const float *logits
 static const float halves[5] = {2.0794415416798357f, 1.3862943611198906f, 0.6931471805599453f, 0,
                                 0};
 
+/* Several threads share the exponentials of a vocabulary whose parts are long enough. */
+TEST(large_vocabulary_by_threads)
+{
+    enum { N = 20011 };
+    static float logits[N];
+    struct sp_sampling s = defaults();
+    struct sp_logits row = sp_logits_of(vector(), logits, N);
+    double sum = 0;
+
+    s.temperature = 0.5F;
+    s.top_k = 0;
+    s.top_p = 1;
+    s.min_p = 0;
+    for (size_t i = 0; i < N; i++) {
+        logits[i] = logf(1 + (float)(i % 7));
+        sum += (double)((1 + i % 7) * (1 + i % 7));
+    }
+    for (unsigned n_threads = 1; n_threads <= 3; n_threads++) {
+        struct sp_distribution d = {0};
+        struct sp_sampler_scratch *scratch = NULL;
+        struct sp_pool *pool = NULL;
+        assert_ok(sp_pool_open(&pool, n_threads, why));
+        assert_ok(sp_sampler_scratch_new(&scratch, N, vector(), pool, why));
+        assert_ok(sp_sampler_distribution(&d, scratch, &s, &row, &(struct sp_history){0}, 7, why));
+        for (uint32_t i = 0; i < N; i++)
+            assert_true(
+                fabs(sp_distribution_at(&d, i) * sum - (double)((1 + i % 7) * (1 + i % 7))) < 1e-4);
+        sp_distribution_release(&d);
+        sp_sampler_scratch_free(scratch);
+        sp_pool_close(pool);
+    }
+}
+
 TEST(temperatures)
 {
     struct sp_sampling s = defaults();
