@@ -85,7 +85,7 @@ static void read_type(enum sp_rope_kind *out, const struct rope_source *s)
 
 static void check_keys(const struct rope_source *s)
 {
-    for (struct sp_json_iter it = {0}; s->dict && sp_json_next(s->dict, &it);) {
+    for (struct sp_json_iter it = {0}; sp_json_next(s->dict, &it);) {
         if (it.value == NULL || sp_is_among(it.key, known_keys)) continue;
         if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         if (s->t->family->rope_mscales && sp_ends_with(it.key, "_mscale")) continue;

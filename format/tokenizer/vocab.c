@@ -183,7 +183,7 @@ static void read_merges(struct sp_vocab_reading *r, const struct sp_json *merges
         const char *line = sp_json_to_string(v, NULL);
         if (line != NULL && strncmp(line, "#version", 8) == 0) continue;
         read_merge(r, v);
-        if (sp_vocab_failed(r)) sp_context(r->err, "model.merges[%zu]", i);
+        sp_context(r->err, "model.merges[%zu]", i);
     }
 }
 

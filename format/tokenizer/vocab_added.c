@@ -100,7 +100,7 @@ static void read_file_tokens(struct sp_vocab_reading *r)
 
     for (size_t i = 0; i < sp_json_len(added) && !sp_vocab_failed(r); i++) {
         read_token(r, sp_json_at(added, i));
-        if (sp_vocab_failed(r)) sp_context(r->err, "added_tokens[%zu]", i);
+        sp_context(r->err, "added_tokens[%zu]", i);
     }
 }
 
@@ -239,7 +239,7 @@ void sp_vocab_read_added(struct sp_vocab_reading *r)
                             "a prompt");
     }
     read_config_tokens(r);
-    if (sp_vocab_failed(r)) sp_context(r->err, "tokenizer_config.json: added tokens");
+    sp_context(r->err, "tokenizer_config.json: added tokens");
     vocab->bos = find_named(vocab, "bos_token");
     vocab->eos = find_named(vocab, "eos_token");
 }

@@ -54,7 +54,7 @@ static void read_one(const struct kind *kind, struct sp_vocab_reading *r)
             c->read(r);
         else if (c->step.kind)
             add(r, c->step);
-        if (sp_vocab_failed(r)) sp_context(r->err, "%s %s", kind->name, type);
+        sp_context(r->err, "%s %s", kind->name, type);
         return;
     }
     SP_VOCAB_REFUSED(r, "%s type %s is not supported", kind->name, type);
@@ -144,7 +144,7 @@ static void get_pattern(struct sp_vocab_reading *r, struct sp_step *step)
     bool regex = sp_json_has(pattern, "Regex");
 
     get_text(r, pattern, regex ? "Regex" : "String", &step->pattern, &step->pattern_len);
-    if (sp_vocab_failed(r)) sp_context(r->err, "pattern");
+    sp_context(r->err, "pattern");
     if (regex) step->flags |= SP_STEP_REGEX;
     if (step->pattern_len == 0) SP_VOCAB_REFUSED(r, "an empty pattern is not supported");
 }
