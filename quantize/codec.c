@@ -3,7 +3,6 @@
 #include "quantize/codec.h"
 
 #include "format/base/bytes.h"
-#include "format/base/mem.h"
 #include "quantize/types/q8.h"
 #include "quantize/types/gptq.h"
 #include "quantize/types/groupwise.h"

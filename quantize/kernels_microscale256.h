@@ -20,8 +20,6 @@
 #include "quantize/kernels_avx2.h"
 #include "quantize/types/microscale.h"
 
-#include <string.h>
-
 #ifdef DOT4
 
 struct sums {

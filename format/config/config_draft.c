@@ -11,7 +11,6 @@
 #include "format/config/config_readers.h"
 
 #include "format/base/affix.h"
-#include "format/base/warnings.h"
 
 #include <fnmatch.h>
 #include <math.h>

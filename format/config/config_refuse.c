@@ -6,7 +6,6 @@
  * named in a note. */
 #include "format/config/config_readers.h"
 #include "format/base/affix.h"
-#include "format/base/warnings.h"
 #include "format/config/prequantized.h"
 
 #include <fnmatch.h>

@@ -3,7 +3,6 @@
 #include "format/family/config_parse.h"
 
 #include "format/base/affix.h"
-#include "format/base/warnings.h"
 #include "format/config/config_readers.h"
 #include "format/family/family_table.h"
 

@@ -1,5 +1,4 @@
 /* Models whose layers run several times, each time with caches of their own. */
-#include "format/base/warnings.h"
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
