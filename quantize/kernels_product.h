@@ -57,23 +57,15 @@ INLINE void sp_act_block_next(struct sp_act_block *at)
     at->start_q8 += 1;
 }
 
-/* The bits of a code of q2 to q6, a constant where the type is one; 0: of q8. */
-INLINE unsigned sp_code_bits(enum sp_dtype dtype)
-{
-    return dtype == SP_Q2   ? 2
-           : dtype == SP_Q3 ? 3
-           : dtype == SP_Q4 ? 4
-           : dtype == SP_Q5 ? 5
-           : dtype == SP_Q6 ? 6
-                            : 0;
-}
-
-/* The size of a block of one of these types, likewise. */
+/* The size of a block of q2 to q6 or q8, a constant where the type is one. */
 INLINE size_t sp_block_size(enum sp_dtype dtype)
 {
-    const unsigned code_bits = sp_code_bits(dtype);
-
-    return code_bits ? sp_microscale_block_size(code_bits) : SP_Q8_BLOCK_SIZE;
+    if (dtype == SP_Q8) return SP_Q8_BLOCK_SIZE;
+    return sp_microscale_block_size(dtype == SP_Q2   ? 2
+                                    : dtype == SP_Q3 ? 3
+                                    : dtype == SP_Q4 ? 4
+                                    : dtype == SP_Q5 ? 5
+                                                     : 6);
 }
 
 #ifdef MAX_ROWS
