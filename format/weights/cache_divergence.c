@@ -28,8 +28,8 @@ static enum sp_status read_type(struct sp_cache_divergences *out, enum sp_layer_
     return SP_OK;
 }
 
-/* Finds the type of a layer that was measured with it, or was not measured and has f16. */
-static bool find_chosen(struct sp_cache_divergence *layer, const struct sp_json *name)
+/* Reads the type of a layer, which was measured with it unless it is f16; false: it is neither. */
+static bool read_chosen(struct sp_cache_divergence *layer, const struct sp_json *name)
 {
     const char *text = sp_json_to_string(name, NULL);
 
@@ -51,7 +51,7 @@ static enum sp_status read_choice(struct sp_cache_divergences *out, const struct
     if (sp_json_kind(chosen) != SP_JSON_ARRAY || sp_json_len(chosen) != out->n)
         return sp_fail(err, SP_E_INPUT, "caches: chosen is not an array of %zu layers", out->n);
     for (size_t i = 0; i < out->n; i++)
-        if (!find_chosen(&out->layers[i], sp_json_at(chosen, i)))
+        if (!read_chosen(&out->layers[i], sp_json_at(chosen, i)))
             return sp_fail(err, SP_E_INPUT, "caches: chosen[%zu] is not a measured type", i);
     out->has_choice = true;
     if ((st = sp_json_get_double(object, "divergence", 0, MOST, &out->nats, err))) return st;
