@@ -1,6 +1,6 @@
 /* Products of q2 to q6 and q8 on 512-bit registers, written once for the sets that multiply blocks
- * row by row (kernels_avx512.c) and all rows together (kernels_amx.c). A set defines, before
- * it includes this file,
+ * row by row (kernels_avx512.c) and all rows together (kernels_amx.c). A set defines, before it
+ * includes this file,
  *
  *   struct products          the member w, the eight vectors of a decoded block, and what else it
  *                            needs

@@ -6,8 +6,7 @@
  *
  * The 16 registers of weights of half of the lanes, with the scales of their rows, leave a dozen of
  * the 32 registers for a row of activations, which costs 7 loads and 2 stores in addition to 28
- * arithmetic operations. No tile needs code of its own, and no register
- * is spilled. */
+ * arithmetic operations. No tile needs code of its own, and no register is spilled. */
 #include "quantize/kernels_neon.h"
 
 /* Returns i + w . q for 16 columns of each lane's row, four in each w. */

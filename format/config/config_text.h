@@ -58,8 +58,8 @@ bool sp_text_has(const struct sp_config_text *t, const char *key);
 /* The value of `key`; NULL if it is missing or null. */
 const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key);
 
-/* These readers leave *out unchanged if the key is missing or null, or NULL: there is none, and if
- * its value is wrong, which is a failure. */
+/* These readers leave *out unchanged if the key is missing or null, or if its value is wrong, which
+ * is a failure. A key of NULL is missing. */
 void sp_text_unsigned(const struct sp_config_text *t, const char *key, unsigned min, unsigned max,
                       unsigned *out);
 /* Takes a list that has the same number for each layer, too. */

@@ -2,8 +2,8 @@
  *
  *   w = (float)code * scale,   code in -127..127, stored as code + 128.
  *
- * A bf16 scale times a 7-bit code is exact in f32. format/dtype.h has the layout
- * of the bytes. */
+ * A bf16 scale times a 7-bit code is exact in f32. format/dtype.h has the layout of the
+ * bytes. */
 #ifndef SP_QUANTIZE_TYPES_Q8_H
 #define SP_QUANTIZE_TYPES_Q8_H
 

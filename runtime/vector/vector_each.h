@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* y = x * r * w, of which norms find r; w NULL: no weight. */
+/* y = x * r * w, r as the norms compute it; w NULL: no weights. */
 static void weigh_row(float *y, const float *x, const float *w, float r, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,8 +1,7 @@
-/* The functions of struct sp_vector that add along a vector, and what is inlined into them, with
- * the primitives of quantize/simd.h, bit-equal to vector_ref.c: an element is a lane, and the 16
- * running sums of the contract are N_SUMS registers. The file of an instruction set includes its
- * primitives first; without them this file is empty. Other rows are in vector_each.h, attention in
- * vector_kv_loops.h and vector_q8_loops.h. */
+/* The functions of struct sp_vector that are not in vector_each.h, with the primitives of
+ * quantize/simd.h, bit-equal to vector_ref.c: an element is a lane, and the 16 running sums of the
+ * contract are N_SUMS registers. The file of an instruction set includes its primitives first;
+ * without them this file is empty. Attention is in vector_kv_loops.h and vector_q8_loops.h. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_LOOPS_H
 #define SP_RUNTIME_VECTOR_VECTOR_LOOPS_H
 
@@ -91,7 +90,8 @@ static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
     weigh_row(y, x, NULL, factor / sqrtf(dot(x, x, n) + eps), n);
 }
 
-/* Rows of a state are short: sixteen numbers in most models. */
+/* Not a plain loop of vector_each.h, since rows of a state are short: sixteen numbers in most
+ * models. */
 static void exp_mul(float *y, const float *x, float f, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES)

@@ -1,7 +1,7 @@
 /* The specification of struct sp_vector: plain loops, as vector.h describes them, of the functions
- * that are not in vector_each.h.
- * The tables of instruction sets give identical bits, which tests/runtime/test_vector.c checks.
- * Baseline C without libm, except fmaf and sqrtf, which IEEE 754 defines to the bit. */
+ * that are not in vector_each.h. The tables of instruction sets give identical bits, which
+ * tests/runtime/test_vector.c checks. Baseline C without libm, except fmaf and sqrtf, which IEEE
+ * 754 defines to the bit. */
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/vector_each.h"
 #include "runtime/vector/vector_tables.h"
