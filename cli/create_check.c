@@ -73,8 +73,7 @@ static enum sp_status open_model(struct check *c)
     return st ? st : sp_backend_open_package(&c->model, path, &c->backend, c->err);
 }
 
-/* Writes the target in the largest type that fits, from *type on; *type is then this type, or NONE.
- */
+/* Writes the target in the largest type that fits, from *type on; *type becomes it, or NONE. */
 static enum sp_status write_uniform(struct check *c, enum sp_dtype *type)
 {
     const uint64_t most = c->options->budget.size;

@@ -225,8 +225,7 @@ static enum sp_status compare(const struct sp_result *plain, const struct sp_res
     return SP_OK;
 }
 
-/* ---- concurrent sessions ----------------------------------------------------------------------
- */
+/* ---- concurrent sessions ---- */
 
 /* A session with a thread of its own; every second one, starting with the first, drafts. */
 struct concurrent_run {
@@ -308,8 +307,7 @@ static enum sp_status check_together(struct check *c, const struct sp_ids *ids,
     return st;
 }
 
-/* ---- prompts ----------------------------------------------------------------------------------
- */
+/* ---- prompts ---- */
 
 static void report(const struct check *c, const struct sp_result *r, size_t prompt)
 {

@@ -296,8 +296,7 @@ static enum sp_status measure_exchange(struct run *r)
     return sp_package_measure_link(r->package, &x->link, r->err);
 }
 
-/* The samples of the passes at one depth: times of passes and drafts, memory bandwidth, products.
- */
+/* The samples of the passes at a depth: times of passes and drafts, memory bandwidth, products. */
 enum { N_SAMPLED = 4 };
 struct passes {
     struct run *run; /* borrowed */

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- messages ---------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 /* A message that is to be rendered. */
 struct turn {
@@ -204,8 +203,7 @@ static enum sp_status read_turns(struct turns *list, const struct sp_json *messa
     return place_system(list, err);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 enum { SHORT_ID = 9 };
 
@@ -355,8 +353,7 @@ static enum sp_status normalize_messages(struct sp_json **messages, struct turns
     return SP_OK;
 }
 
-/* ---- tools ------------------------------------------------------------------------------------
- */
+/* ---- tools ---- */
 
 static bool is_full(const struct sp_json *function)
 {
@@ -412,8 +409,7 @@ static enum sp_status normalize_tools(struct sp_json **tools, struct turns *list
     return SP_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 enum sp_status sp_chat_normalize(unsigned *changed, struct sp_template_request *request,
                                  unsigned refused, const struct sp_tool_call_format *calls,

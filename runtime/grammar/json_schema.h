@@ -135,8 +135,7 @@ const struct sp_json *sp_schema_negation(struct sp_schema *s, const struct sp_sc
                                          const char *key, const struct sp_json *schema);
 const struct sp_json *sp_schema_conditions(struct sp_schema *s, const struct sp_schema_part *part);
 
-/* True if a value would have to match a schema and not to match it, as in {"not": {"$ref": "#"}}.
- */
+/* True if a value would have to match a schema and not match it, as in {"not": {"$ref": "#"}}. */
 bool sp_schema_is_contradictory(const struct sp_schema *s, const struct sp_schema_view *view);
 
 /* True for {"type": "string", "not": {"pattern": ...}}, which is a keyword of strings. */

@@ -196,8 +196,7 @@ static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
     return sp_grammar_string(s->g, ":", sp_json_whitespace(&s->json, next));
 }
 
-/* The view of `propertyNames` of all parts, where these restrict names otherwise than by an enum.
- */
+/* The view of `propertyNames` of all parts, where these restrict names other than by an enum. */
 static void names_view(struct sp_schema *s, const struct sp_schema_view *v,
                        struct sp_schema_view *out)
 {

@@ -15,8 +15,7 @@ struct sp_template {
     char *text;                     /* source of the template */
     size_t size;
     struct sp_template *with_tools; /* for conversations with tools; NULL: this one */
-    struct sp_value
-        tokens; /* a dictionary of variables such as bos_token; ABSENT: none were read */
+    struct sp_value tokens; /* a dictionary of variables such as bos_token; ABSENT: none read */
 };
 
 /* The language of an action by the text after `{{`. In Go that is a field, a variable, a keyword,

@@ -45,8 +45,7 @@ static int close_all(void **state)
     return 0;
 }
 
-/* ---- one sequence -----------------------------------------------------------------------------
- */
+/* ---- one sequence ---- */
 
 /* Keys, values and queries of positions 0..n-1. The queries are rows of their own. */
 struct sequence {
@@ -194,8 +193,7 @@ static void vary_ranges(struct sequence *s, uint64_t *seed)
     }
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 TEST(test_near_the_definition)
 {

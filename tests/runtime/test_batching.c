@@ -615,8 +615,7 @@ TEST(logits_between_shared_passes)
     end(&expected);
 }
 
-/* ---- logits of a long text beside an answer ---------------------------------------------------
- */
+/* ---- logits of a long text beside an answer ---- */
 
 struct answer {
     struct sp_session *session;

@@ -211,8 +211,7 @@ TEST(constrains)
     sp_grammar_close(object);
 }
 
-/* ---- readers ----------------------------------------------------------------------------------
- */
+/* ---- readers ---- */
 
 struct log {
     char text[4096];

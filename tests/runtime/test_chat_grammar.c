@@ -9,8 +9,7 @@
 #include "tests/support/random.h"
 #include "tests/support/unit_test.h"
 
-/* ---- chat formats, as the templates of these models define them -------------------------------
- */
+/* ---- chat formats, as the templates of these models define them ---- */
 
 #define THINK "<think>", "</think>"
 
@@ -103,7 +102,7 @@ static const struct sp_chat_format *format_of(const char *name)
     return &formats[i].format;
 }
 
-/* ---- allowed and refused texts --------------------------------------------------------------- */
+/* ---- allowed and refused texts ---- */
 
 static void close_grammar(void *grammar)
 {
@@ -165,7 +164,7 @@ TEST(samples)
     assert_int_equal(n, 66);
 }
 
-/* ---- allowed texts are parsed ---------------------------------------------------------------- */
+/* ---- allowed texts are parsed ---- */
 
 /* Finds the ends of texts and strings, which a random walk would hardly produce. */
 static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
@@ -332,7 +331,7 @@ TEST(allowed_outputs_are_parsed)
     }
 }
 
-/* ---- partial calls --------------------------------------------------------------------------- */
+/* ---- partial calls ---- */
 
 /* Writes "name(arguments)" for each call, with the closing bracket if the call is complete, and "!"
  * for content. */
@@ -395,8 +394,7 @@ TEST(calls_are_reported_as_they_arrive)
     assert_null(strchr(read_parts(format_of("hermes"), fence, sizeof fence - 1, 1), ')'));
 }
 
-/* ---- relaxed schemas --------------------------------------------------------------------------
- */
+/* ---- relaxed schemas ---- */
 
 #define TOOL(more, properties)                                                                     \
     "{\"name\": \"f\"" more ", \"parameters\": {\"properties\": {" properties "}}}"
@@ -460,8 +458,7 @@ TEST(schemas_are_relaxed)
     }
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------
- */
+/* ---- refusals ---- */
 
 TEST(unsupported_constraints_are_refused)
 {

@@ -6,8 +6,7 @@
 #include "tests/support/template_cases.h"
 #include "tests/support/unit_test.h"
 
-/* ---- small templates, one per format ----------------------------------------------------------
- */
+/* ---- small templates, one per format ---- */
 
 #define BEFORE                                                                                     \
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"                                            \
@@ -127,8 +126,7 @@ TEST(formats_are_detected)
     }
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------
- */
+/* ---- outputs ---- */
 
 /* The outputs of outputs.jsonl, and how they are read: those of vLLM's tests/tool_use and
  * tests/tool_parsers (hermes, mistral, llama3_json, deepseekv3, kimi_k2, qwen3coder, glm4_moe,
@@ -213,8 +211,7 @@ TEST(content_is_not_delayed)
     sp_strbuf_release(&t.text);
 }
 
-/* ---- prompts ----------------------------------------------------------------------------------
- */
+/* ---- prompts ---- */
 
 TEST(prompts_open_reasoning)
 {

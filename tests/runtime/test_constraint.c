@@ -12,8 +12,7 @@
 #include "tests/support/unit_test.h"
 #include "runtime/spectool_measure.h"
 
-/* ---- masks ------------------------------------------------------------------------------------
- */
+/* ---- masks ---- */
 
 /* The tokens of a vocabulary: the bytes that each token spells inside a text and at its beginning;
  * NULL: the token spells nothing. */
@@ -145,8 +144,7 @@ TEST(masks)
     }
 }
 
-/* ---- memory and work --------------------------------------------------------------------------
- */
+/* ---- memory and work ---- */
 
 enum { N_LONG = 60 };
 
@@ -234,7 +232,7 @@ TEST(work_limit_ignores_earlier_choices)
     assert_int_equal(choose_within(s.trie, s.g, 0, work - 1, true, false), SP_E_INPUT);
 }
 
-/* ---- jump-forward ---------------------------------------------------------------------------- */
+/* ---- jump-forward ---- */
 
 /* Where whitespace is optional, jump-forward repeats the choice made the last time after the same
  * byte, at the same bracket depth and outside of strings. */
@@ -273,8 +271,7 @@ TEST(whitespace_follows_earlier_style)
     sp_constraint_close(c);
 }
 
-/* ---- the largest logit ------------------------------------------------------------------------
- */
+/* ---- the largest logit ---- */
 
 /* With takes_best the best token is checked alone, without a mask. The choice equals that of the
  * mask. */
@@ -315,8 +312,7 @@ TEST(best_token_is_checked_alone)
     }
 }
 
-/* ---- the masks of another implementation ------------------------------------------------------
- */
+/* ---- the masks of another implementation ---- */
 
 enum { GOLDEN_VOCAB = 1600, GOLDEN_EOS = 1598 };
 
@@ -377,8 +373,7 @@ TEST(golden_masks)
     assert_true(n_compared >= 80);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static const char person[] =
     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":12},\"age\":{"

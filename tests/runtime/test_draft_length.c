@@ -170,7 +170,7 @@ TEST(near_best_when_batched)
     n_others = 0;
 }
 
-/* ---- all sequences draft -------------------------------------------------------------------- */
+/* ---- all sequences draft ---- */
 
 enum { N_SEQUENCES = 8, BATCH_ROUNDS = 1500 };
 

@@ -253,8 +253,7 @@ TEST(trained_lm)
     check("trained_lm", NEIGHBOUR, &block);
 }
 
-/* ---- several sequences ------------------------------------------------------------------------
- */
+/* ---- several sequences ---- */
 
 enum { MOST_SEQUENCES = 8, TOKENS_EACH = 300 };
 

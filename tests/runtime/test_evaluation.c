@@ -31,8 +31,7 @@ static void assert_near(double a, double b, double tolerance)
     if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g is not %.17g", a, b);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 TEST(rows_by_hand)
 {
@@ -107,8 +106,7 @@ TEST(rows_that_are_not_finite)
     }
 }
 
-/* ---- texts ------------------------------------------------------------------------------------
- */
+/* ---- texts ---- */
 
 /* The same pairs as PAIRS in tests/oracle/evaluation_vectors.py. */
 static const struct {
@@ -542,8 +540,7 @@ TEST(refusals)
                     "token 1598 is \"<|im_end|>\", the reference's is \"<|im_stop|>\"");
 }
 
-/* ---- drafts -----------------------------------------------------------------------------------
- */
+/* ---- drafts ---- */
 
 /* Adds the rounds of sp_session_generate, whose token budget has a margin for the last round. */
 static void add_place(struct sp_draft_eval *out, struct sp_session *session, const uint32_t *ids,

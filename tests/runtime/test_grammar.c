@@ -12,8 +12,7 @@ static struct sp_grammar_matcher *gbnf(const char *text)
     return keep_matcher(keep_gbnf(text));
 }
 
-/* ---- characters -------------------------------------------------------------------------------
- */
+/* ---- characters ---- */
 
 static bool is_in(uint32_t c, const struct sp_char_range *ranges, size_t n)
 {
@@ -62,8 +61,7 @@ TEST(characters)
     }
 }
 
-/* ---- GBNF -------------------------------------------------------------------------------------
- */
+/* ---- GBNF ---- */
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -152,8 +150,7 @@ TEST(invalid_grammars)
     }
 }
 
-/* ---- states -----------------------------------------------------------------------------------
- */
+/* ---- states ---- */
 
 /* A loop returns to its own state, whatever was read, so a matcher has few states. */
 TEST(loops_return_to_their_state)

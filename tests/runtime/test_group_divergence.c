@@ -149,8 +149,7 @@ TEST(test_threads_and_kernels)
     text.n = N_IDS;
 }
 
-/* ---- records ----------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 
 static int interrupt_after; /* calls of the callback; -1: never */
 static size_t n_calls, n_reported;

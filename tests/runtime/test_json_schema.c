@@ -11,8 +11,7 @@
 #include "tests/support/tokenizer_cases.h"
 #include "tests/support/unit_test.h"
 
-/* ---- the suite --------------------------------------------------------------------------------
- */
+/* ---- the suite ---- */
 
 struct suite_counts {
     size_t refused, accepted, rejected, left_out;
@@ -58,8 +57,7 @@ TEST(suite)
     assert_int_equal(suite_counts.refused, 35);
 }
 
-/* ---- bounds -----------------------------------------------------------------------------------
- */
+/* ---- bounds ---- */
 
 /* Tests every number near the bounds, in tenths, written as JSON and compared as a number. */
 TEST(bounds)
@@ -96,8 +94,7 @@ TEST(bounds)
     }
 }
 
-/* ---- outcomes ---------------------------------------------------------------------------------
- */
+/* ---- outcomes ---- */
 
 /* A schema of outcomes.jsonl with texts that it allows and texts that it forbids, or with the
  * sentence that refuses it. */
@@ -170,8 +167,7 @@ TEST(surrogates_of_patterns)
     assert_false(grammar_allows(g, "\"\xF0\x9F\x91\xA2\""));
 }
 
-/* ---- ends -------------------------------------------------------------------------------------
- */
+/* ---- ends ---- */
 
 /* The forms of random schemas, in which @ stands for a digit and % for a schema. */
 struct forms {

@@ -155,7 +155,7 @@ TEST(counts_from_the_opening_tag)
     }
 }
 
-/* ---- several rows ---------------------------------------------------------------------------- */
+/* ---- several rows ---- */
 
 struct row {
     struct sp_session *session;
@@ -201,7 +201,7 @@ TEST(rows_have_limits_of_their_own)
     }
 }
 
-/* ---- with a grammar -------------------------------------------------------------------------- */
+/* ---- with a grammar ---- */
 
 TEST(calls_follow_limited_reasoning)
 {
@@ -241,7 +241,7 @@ TEST(calls_follow_limited_reasoning)
     sp_grammar_close(g);
 }
 
-/* ---- the chooser ----------------------------------------------------------------------------- */
+/* ---- the chooser ---- */
 
 static enum sp_status choose_next(void *state, uint32_t *id, const struct sp_logits *logits,
                                   const uint32_t *ids, size_t pos, uint32_t draft_token,

@@ -269,8 +269,7 @@ TEST(non_finite_logits)
     }
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 static uint32_t sample(struct sp_sampler *sampler, size_t slot, const float *logits,
                        const uint32_t *drafts, size_t n_drafts)
@@ -423,8 +422,7 @@ TEST(equal_slots_share_a_pass)
     sp_sampler_close(crowd);
 }
 
-/* ---- distributions of drafted sequences ---------------------------------------------------------
- */
+/* ---- distributions of drafted sequences ---- */
 
 enum { V = 4, LENGTH = 3, CELLS = V * V * V };
 

@@ -124,8 +124,7 @@ TEST(distributions)
     assert_true(n > 90);
 }
 
-/* ---- exactness --------------------------------------------------------------------------------
- */
+/* ---- exactness ---- */
 
 enum { V = 9, PROMPT = 6, LENGTH = 60 };
 

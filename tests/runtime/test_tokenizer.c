@@ -14,8 +14,7 @@
 
 enum { PLAIN = 0, PARSE = SP_ENCODE_PARSE_SPECIAL, ALL = PARSE | SP_ENCODE_ADD_SPECIAL };
 
-/* ---- small tokenizers -------------------------------------------------------------------------
- */
+/* ---- small tokenizers ---- */
 
 static const char *text_at(const struct sp_json *row, size_t i, size_t *size)
 {
@@ -101,8 +100,7 @@ TEST(spaces_around_chinese)
     }
 }
 
-/* ---- published tokenizers ---------------------------------------------------------------------
- */
+/* ---- published tokenizers ---- */
 
 static void golden_decoding(const struct tokenizer_case *t, const char *where,
                             const struct sp_json *row, const char *ids_key, const char *key,
@@ -205,8 +203,7 @@ CASES(mini, "bl_addedtokens", "bl_deepseek", "bl_digits_contiguous", "bl_gpt2", 
       "spm_metaspace_legacy_fields", "spm_metaspace_never", "spm_partial_bytes", "spm_unk_fused",
       "spm_unk_notfused");
 
-/* ---- the tiny model's tokenizer, which is always available ------------------------------------
- */
+/* ---- the tiny model's tokenizer, which is always available ---- */
 
 static void open_tiny(struct tokenizer_case *t)
 {
@@ -318,8 +315,7 @@ TEST(long_words)
     assert_true(seconds() - begin < 60);
 }
 
-/* ---- one tokenizer, several threads -----------------------------------------------------------
- */
+/* ---- one tokenizer, several threads ---- */
 
 struct task {
     const struct tokenizer_case *t;
@@ -363,8 +359,7 @@ TEST(threads)
     }
 }
 
-/* ---- damaged blocks ---------------------------------------------------------------------------
- */
+/* ---- damaged blocks ---- */
 
 /* Uses a block of any bytes: encoding fails or returns ids in range, without a crash. */
 static void use(const uint8_t *blob, size_t size)

@@ -64,8 +64,7 @@ static void assert_same(const float *got, const float *want, size_t n, const cha
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 /* The functions of a table, called with the same parameters. */
 #define ROW_FUNCTIONS(X)                                                                           \
@@ -411,8 +410,7 @@ TEST(test_swiglu_example)
     assert_true(fabs((double)gate[1] - 55.9996250) < 1e-5);
 }
 
-/* ---- stored keys and values -------------------------------------------------------------------
- */
+/* ---- stored keys and values ---- */
 
 static const size_t dims[] = {1, 7, 8, 16, 20, 32, 64, 72, 80, 96, 128, 160, 256};
 enum { N_DIMS = sizeof dims / sizeof *dims, MAX_DIM = 256, MAX_BLOCKS = 5, MAX_QUERIES = 19 };
@@ -556,8 +554,7 @@ TEST(test_small_weights_of_q8)
     }
 }
 
-/* ---- attention --------------------------------------------------------------------------------
- */
+/* ---- attention ---- */
 
 static void fill_keys(uint8_t *blocks, int type, size_t dim, size_t n_blocks, uint64_t *seed,
                       enum mode mode)

@@ -13,8 +13,7 @@ static struct sp_json *parse(const char *text)
     return keep_parsed(text, strlen(text), SP_JSON_STRICT);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static void assert_begins(const char *text, const char *with)
 {
@@ -90,8 +89,7 @@ TEST(test_schema)
     assert_string_equal(json_text(json, "output.0.content.0.text"), "\"whale\"");
 }
 
-/* ---- items ------------------------------------------------------------------------------------
- */
+/* ---- items ---- */
 
 #define STORY                                                                                      \
     "'input': 'Tell me a story.', 'max_output_tokens': 31, 'tools': [{'type': 'function', "        \
@@ -141,8 +139,7 @@ TEST(test_items)
     assert_string_equal(json_text(json, "output.0.encrypted_content"), "spectool:was once");
 }
 
-/* ---- streams ----------------------------------------------------------------------------------
- */
+/* ---- streams ---- */
 
 /* Returns the names of a stream's events, each with its own sequence number; repeated neighbors
  * are omitted. *last: the JSON of the last event. */
@@ -270,8 +267,7 @@ TEST(test_failed)
     }
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------
- */
+/* ---- refusals ---- */
 
 TEST(test_refusals)
 {

@@ -29,8 +29,7 @@ static enum sp_status read_budget(const struct sp_serve_member *thinking, const 
     return st;
 }
 
-/* Reads whether the model reasons, for how long, and if reasoning is shown as it is or omitted.
- */
+/* Reads whether the model reasons, for how long, and whether reasoning is shown or omitted. */
 static enum sp_status read_thinking(const struct sp_serve_member *m, struct sp_err *err)
 {
     struct sp_serve_request *request = m->request;

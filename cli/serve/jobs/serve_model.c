@@ -237,8 +237,7 @@ enum sp_status sp_serve_check_template(const struct sp_serve_member *m, struct s
                    model->names[0]);
 }
 
-/* The number of the model's name that is `name`, perhaps without ollama's ":latest"; or SIZE_MAX.
- */
+/* The number of the model's name that is `name`, except for ollama's ":latest"; or SIZE_MAX. */
 static size_t find_name(const struct sp_serve_model *m, const char *name)
 {
     static const char latest[] = ":latest";

@@ -190,8 +190,7 @@ sp_serve_read_fn sp_serve_read_reasoning_budget;
 typedef enum sp_status sp_serve_tool_fn(struct sp_json_out *out, struct sp_serve_request *request,
                                         const struct sp_json *tool, struct sp_err *err);
 
-/* Sets request->tools to the body's tools, an array of objects, as `write` writes them; NULL: none.
- */
+/* Sets request->tools to the body's tools, an array of objects, as `write` writes them, or NULL. */
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
                                                  sp_serve_tool_fn *write, struct sp_err *err);
 

@@ -150,8 +150,7 @@ bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token);
 void sp_jinja_enter(struct sp_jinja_parser *p);
 
 struct sp_jinja_node *sp_jinja_parse_expression(struct sp_jinja_parser *p);
-/* Parses one expression, or several with commas as a tuple. `stop`: a name that ends it, or NULL.
- */
+/* Parses an expression, or several with commas as a tuple. `stop`: a name that ends it, or NULL. */
 struct sp_jinja_node *sp_jinja_parse_tuple(struct sp_jinja_parser *p, bool with_if,
                                            const char *stop);
 /* Parses the target of an assignment. */
