@@ -1,8 +1,6 @@
 #include "runtime/chat/tool_call.h"
 #include "runtime/chat/chat_tag.h"
 
-#include <stdio.h>
-
 enum { MAX_DEPTH = 64 };
 
 enum sp_value_read sp_tool_value_json_end(size_t *end, const char *text, size_t size)

@@ -58,13 +58,13 @@ static enum sp_status read_thinking(const struct sp_serve_member *m, struct sp_e
 }
 
 /* Reads the effort, which sets the level of reasoning without turning reasoning on. */
-static enum sp_status read_output_config(const struct sp_serve_member *m, struct sp_err *err)
+static enum sp_status read_effort(const struct sp_serve_member *m, struct sp_err *err)
 {
     const struct sp_json *effort = sp_json_get(m->value, "effort");
     struct sp_serve_request *request = m->request;
     const char *level = sp_json_to_string(effort, NULL);
 
-    if (effort == NULL) return sp_serve_anthropic_read_response_format(m, err);
+    if (effort == NULL) return SP_OK;
     if (level == NULL || !sp_is_among(level, "low medium high xhigh max")) {
         return sp_fail(err, SP_E_INPUT,
                        "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
@@ -74,7 +74,7 @@ static enum sp_status read_output_config(const struct sp_serve_member *m, struct
         sp_serve_request_change(request, "effort left out");
     else if (request->think || !request->is_think_set)
         request->think_level = level;
-    return sp_serve_anthropic_read_response_format(m, err);
+    return SP_OK;
 }
 
 /* Accepts edits that remove reasoning from earlier answers, since the chat template decides which
@@ -189,7 +189,8 @@ const struct sp_serve_field sp_serve_anthropic_prompt_fields[] = {
     {"fallbacks", .harmless = "[]", .why = "not supported: another model never answers instead"},
     {"context_management", SP_JSON_OBJECT, .read = read_edits},
     {"thinking", .read = read_thinking},
-    {"output_config", SP_JSON_OBJECT, .read = read_output_config},
+    {"output_config", SP_JSON_OBJECT, .read = read_effort},
+    {"output_config", .read = sp_serve_anthropic_read_response_format},
     {"output_format", .read = sp_serve_anthropic_read_response_format},
     {"tools", .read = read_tools},
     {"tool_choice", .read = read_choice, .always = true},

@@ -1,8 +1,6 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/request/serve_request.h"
 
-#include <stdlib.h>
-
 /* Reads `think`: a boolean, or a level, which also turns reasoning on. */
 static enum sp_status read_think(const struct sp_serve_member *m, struct sp_err *err)
 {

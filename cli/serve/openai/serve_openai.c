@@ -2,6 +2,8 @@
 #include "cli/serve/request/serve_request.h"
 #include "cli/serve/jobs/serve_model.h"
 
+#include <stdlib.h>
+
 enum sp_status sp_serve_openai_read_limit(const struct sp_serve_member *m, struct sp_err *err)
 {
     const char *key = m->field->key;
