@@ -244,7 +244,7 @@ static void read_taps(struct sp_draft_config *d, const struct sp_config_text *t)
             SP_INVALID(t, "dflash %s must be ascending", key);
         d->taps[i] = id < 0 ? SP_TAP_EMBEDDING : (unsigned)id;
     }
-    d->n_taps = (unsigned)n;
+    if (!sp_text_failed(t)) d->n_taps = (unsigned)n;
 }
 
 /* The keys of DFlash2: convolutions over the rows of a block, and a selector of candidates. */

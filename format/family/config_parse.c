@@ -218,8 +218,8 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     t.root = root;
     t.text = text;
     parse(&c, &t, &family, &sizes);
-    if (warnings && wrapped) sp_config_note_unread(text, &t);
-    if (warnings) sp_config_note_unread(root, &t);
+    if (warnings && wrapped && !failure.status) sp_config_note_unread(text, &t);
+    if (warnings && !failure.status) sp_config_note_unread(root, &t);
     sp_json_free(root);
     if (!failure.status)
         *out = c;

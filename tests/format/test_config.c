@@ -190,14 +190,15 @@ TEST(refusals)
     for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
         struct sp_config c, zero = {0};
         struct sp_err err = {0};
-        char *code = strchr(line, '\t'), *sentence = strchr(code + 1, '\t');
+        char *code = strchr(line, '\t'), *sentence = strchr(code + 1, '\t'), *warnings = NULL;
         *code++ = *sentence++ = '\0';
         snprintf(path, sizeof path, "%s%s.json", folder, line);
-        enum sp_status st = config_parse_file(&c, path, NULL, &err);
+        enum sp_status st = config_parse_file(&c, path, &warnings, &err);
         if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence)))
             fail_msg("%s: %d \"%s\", expected %s \"%s\"", line, (int)st, err.text, code, sentence);
         assert_true(err.text[0] != '\0');
         assert_memory_equal(&c, &zero, sizeof c);
+        free(warnings);
     }
     assert_true(n > 100);
 }
