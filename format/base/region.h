@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a region that small pages of memory back; once they are committed, a huge one may. */
+/* As long as no more bytes are committed, a region has small pages of memory; then huge ones, too.
+ */
 enum { SP_REGION_SMALL = 2 << 20 };
 
 struct sp_region {
