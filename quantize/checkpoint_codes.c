@@ -3,7 +3,6 @@
 #include "quantize/checkpoint_codes.h"
 
 #include "format/base/bytes.h"
-#include "quantize/codec.h"
 #include "quantize/types/float_cast.h"
 
 #include <string.h>

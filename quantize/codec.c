@@ -1,5 +1,5 @@
 /* The switch on dtype. Panels of one-element types are [cols][16]; block types have files of their
- * own (affine.c, microscale.c). */
+ * own (types/). */
 #include "quantize/codec.h"
 
 #include "format/base/bytes.h"
@@ -7,29 +7,13 @@
 #include "quantize/types/gptq.h"
 #include "quantize/types/groupwise.h"
 #include "quantize/types/float_cast.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/types/microscale.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-bool sp_codec_can_read(enum sp_dtype dtype)
-{
-    return sp_dtype_is_float(dtype) || dtype == SP_F64 || dtype == SP_I64;
-}
-
-void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n)
-{
-    assert(sp_codec_can_read(dtype));
-    if (dtype == SP_F32) sp_read_f32(out, bytes, n);
-    if (dtype == SP_F16) sp_read_f16(out, bytes, n);
-    if (dtype == SP_BF16) sp_read_bf16(out, bytes, n);
-    if (dtype == SP_F64) sp_read_f64(out, bytes, n);
-    for (size_t i = 0; dtype == SP_I64 && i < n; i++)
-        out[i] = (float)(int64_t)sp_get64(bytes + 8 * i);
-}
 
 /* The largest magnitude that `dtype` holds after rounding, as f32 bits; magnitudes of finite floats
  * order like their bits. */

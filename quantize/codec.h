@@ -1,9 +1,10 @@
-/* Floats to and from stored bytes, for every type: the only switch on dtype among the codecs.
+/* Floats to and from the bytes of packed files, for every type: the only switch on dtype among the
+ * codecs.
  *
- * Sources hold rows of f32, f16, bf16 or f64, at any alignment; they are decoded to rows of floats.
- * Rows of floats are encoded as panels (matrices) or plain elements (vectors) of a packed file, and
- * decoded again. Bytes depend on the floats alone: not on the machine, nor on how a tensor was
- * divided into calls. bf16 and f16 survive the way through float bit for bit.
+ * Rows of floats, which types/float_cast.h reads from a source, are encoded as panels (matrices) or
+ * plain elements (vectors) of a packed file, and decoded again. Bytes depend on the floats alone:
+ * not on the machine, nor on how a tensor was divided into calls. bf16 and f16 survive the way
+ * through float bit for bit.
  *
  * Weights may not be NaN or infinite, nor too large for f16: such numbers are refused, never
  * clamped. */
@@ -22,14 +23,6 @@ struct sp_encoder {
 };
 
 void sp_encoder_init(struct sp_encoder *encoder);
-
-/* True if sp_decode_floats can read elements of `dtype` (f32, f16, bf16, f64, i64). */
-bool sp_codec_can_read(enum sp_dtype dtype);
-
-/* out[0..n-1] = the elements at `bytes`, little-endian, any alignment; f64 is rounded to f32 (what
- * f32 cannot hold becomes infinite, which the encoders refuse), i64 as well (exact up to 2^24).
- * `dtype` must be readable. */
-void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
 
 /* Writes n elements of `dtype` (f32, f16, bf16), rounded to nearest even. SP_E_INPUT naming the
  * element, counted from `first`, that is not finite or does not fit; `out` is then unspecified. */

@@ -36,7 +36,7 @@ done
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  system <- base <- json <- modelfile, files <- tokenizer, config <- family <- families, weights
-#   quantize: types <- quantize
+#   quantize: types <- simd <- kernels <- quantize
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector <- backend <- model <- sampling <- grammar <- speculate <- session <- measure   spectool.h below all
 #            backend, ranks <- remote <- session     tokenizer <- grammar     template, grammar <- chat
@@ -44,7 +44,7 @@ done
 #   cli:     base <- chat <- serve, bench    base <- eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/system format/base format/json format format/tokenizer format/config format/family format/weights format/modelfile'
-codecs="$formats quantize/types quantize"
+codecs="$formats quantize/types quantize/simd quantize/kernels quantize"
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector runtime/backend'
 decoding='runtime runtime/vector runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
@@ -65,7 +65,9 @@ below() {
     format/family) below='format/base format/json format format/config' ;;
     format/family/families | format/weights) below='format/base format/json format format/config format/family' ;;
     quantize/types) below=$formats ;;
-    quantize) below="$formats quantize/types" ;;
+    quantize/simd) below="$formats quantize/types" ;;
+    quantize/kernels) below="$formats quantize/types quantize/simd" ;;
+    quantize) below="$formats quantize/types quantize/kernels" ;;
     convert/gguf) below="$codecs" ;;
     convert/adapter) below="$codecs convert/gguf" ;;
     convert/source) below="$codecs convert/gguf convert/adapter" ;;
@@ -108,6 +110,11 @@ for edge in $(grep -E '^ *# *include "' $sources /dev/null | sed 's/^\([^:]*\):[
     *" $to "*) ;;
     *) say "$f includes $header: $from/ is not above $to/ (see below() in tests/lint.sh)" ;;
     esac
+done
+
+# A folder has at most 48 sources, of tests 60.
+for folder in $(echo "$sources" | sed 's|/[^/]*$||' | sort | uniq -c | awk '$1 > ($2 ~ /^tests/ ? 60 : 48) {print $2}'); do
+    say "$folder/ has too many files"
 done
 
 # The command is a client of the library: of runtime it includes the public headers alone.

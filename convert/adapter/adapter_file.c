@@ -1,7 +1,7 @@
 #include "convert/adapter/adapter.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,8 @@
  * fused and parted tensors change as they are stored. Every tensor of the adapter must find its
  * place and fit it. A merged row is a function of its row of W and the adapter alone, in float32:
  *
- *   W' = W + scale * (left right)     sums over the rank in ascending order (quantize/kernels.h)
+ *   W' = W + scale * (left right)     sums over the rank in ascending order
+ * (quantize/kernels/kernels.h)
  *
  * and, where the adapter has magnitudes, W' times magnitude / length of the row, whose squares are
  * added up in double. */
@@ -14,7 +15,7 @@
 
 #include "convert/adapter/adapter.h"
 #include "format/family/family.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 
 /* The changes to the rows of a span, applied in this order; all borrowed from the adapter. */
 struct sp_merge_change {

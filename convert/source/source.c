@@ -19,7 +19,7 @@
 #include "format/tokenizer/older_files.h"
 #include "format/packfile_layout.h"
 #include "format/safetensors.h"
-#include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -553,9 +553,9 @@ static enum sp_status describe_span(struct sp_stored *out, const struct sp_sourc
 /* Merges how another part of a tensor is stored into that of the parts before it. */
 static void add_part(struct sp_stored *out, const struct sp_stored *part, bool first)
 {
-    if (first || !sp_codec_can_read(part->dtype))
+    if (first || !sp_can_decode_floats(part->dtype))
         out->dtype = part->dtype;
-    else if (out->dtype != part->dtype && sp_codec_can_read(out->dtype))
+    else if (out->dtype != part->dtype && sp_can_decode_floats(out->dtype))
         out->dtype = SP_F32;
     if (first) {
         out->kept = part->kept;

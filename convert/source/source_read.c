@@ -9,7 +9,8 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/types/float_cast.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/types/groupwise.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "format/base/affix.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
-#include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static enum sp_status can_read(bool *out, const struct sp_source *source,
     struct sp_stored stored;
     enum sp_status st = sp_source_stored(&stored, source, spec, err);
 
-    if (!st) *out = sp_codec_can_read(stored.dtype);
+    if (!st) *out = sp_can_decode_floats(stored.dtype);
     return st;
 }
 

@@ -3,6 +3,8 @@
  * magnitudes far from the subnormals of f32, and are therefore exact. */
 #include "quantize/types/float_cast.h"
 
+#include <assert.h>
+
 enum { SIGN16 = 0x8000, INF16 = 0x7c00, QUIET16 = 0x0200 };
 static const uint32_t SIGN32 = 0x80000000u, INF32 = 0x7f800000u, QUIET32 = 0x00400000u;
 
@@ -93,4 +95,20 @@ void sp_write_bf16(uint8_t *bytes, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         sp_put16(bytes + 2 * i, sp_bf16_of_f32(x[i]));
+}
+
+bool sp_can_decode_floats(enum sp_dtype dtype)
+{
+    return sp_dtype_is_float(dtype) || dtype == SP_F64 || dtype == SP_I64;
+}
+
+void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n)
+{
+    assert(sp_can_decode_floats(dtype));
+    if (dtype == SP_F32) sp_read_f32(out, bytes, n);
+    if (dtype == SP_F16) sp_read_f16(out, bytes, n);
+    if (dtype == SP_BF16) sp_read_bf16(out, bytes, n);
+    if (dtype == SP_F64) sp_read_f64(out, bytes, n);
+    for (size_t i = 0; dtype == SP_I64 && i < n; i++)
+        out[i] = (float)(int64_t)sp_get64(bytes + 8 * i);
 }

@@ -6,6 +6,7 @@
 #define SP_QUANTIZE_TYPES_FLOAT_CAST_H
 
 #include "format/base/bytes.h"
+#include "format/dtype.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +36,13 @@ void sp_write_f32(uint8_t *bytes, const float *x, size_t n);
 void sp_write_f16(uint8_t *bytes, const float *x, size_t n);
 /* `bytes` may be the memory of x. */
 void sp_write_bf16(uint8_t *bytes, const float *x, size_t n);
+
+/* True if sp_decode_floats can read elements of `dtype` (f32, f16, bf16, f64, i64). */
+bool sp_can_decode_floats(enum sp_dtype dtype);
+
+/* out[0..n-1] = the elements at `bytes`, little-endian, any alignment; f64 is rounded to f32 (what
+ * f32 cannot hold becomes infinite, which the encoders refuse), i64 as well (exact up to 2^24).
+ * `dtype` must be readable. */
+void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
 
 #endif

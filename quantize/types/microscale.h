@@ -64,7 +64,7 @@ static inline int sp_microscale_entry(const struct sp_microscale *type, uint8_t 
                          : type->entries[t << type->code_bits | code];
 }
 
-/* The codebooks of a type in the form that the encoder searches (quantize/kernels_gptq.h). */
+/* The codebooks of a type in the form that the encoder searches (kernels_gptq.h). */
 struct sp_microscale_books {
     unsigned code_bits;
     int n_ratios;

@@ -1,7 +1,8 @@
 /* The threads and kernels of all forward passes, and the matrix products that run on them.
  *
  * Only the panels of the weights are distributed over threads. A row's result does not depend on
- * the distribution (quantize/kernels.h), so the numbers of threads and of rows are free to vary. */
+ * the distribution (quantize/kernels/kernels.h), so the numbers of threads and of rows are free to
+ * vary. */
 #ifndef SP_RUNTIME_BACKEND_BACKEND_H
 #define SP_RUNTIME_BACKEND_BACKEND_H
 
@@ -9,7 +10,7 @@
 #include "format/base/pool.h"
 #include "format/config/config.h"
 #include "format/packfile.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/backend/logits.h"
 #include "runtime/vector/vector.h"
 

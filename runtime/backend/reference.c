@@ -92,8 +92,8 @@ static double squares(const float *x, size_t n)
 }
 
 /* Compares y[n_rows][ldy], made of r->w and r->x, with r->y, relative to norms. Kernels of q2 to q6
- * round sums of half blocks (quantize/kernels.h); all others round each step of a sum of floats. An
- * error that is not a number counts as infinite. */
+ * round sums of half blocks (quantize/kernels/kernels.h); all others round each step of a sum of
+ * floats. An error that is not a number counts as infinite. */
 static void check(struct sp_reference *r, const struct sp_matmul *m, const float *y, size_t n_rows,
                   size_t width)
 {

@@ -6,7 +6,7 @@
 #define SP_RUNTIME_BACKEND_REFERENCE_H
 
 #include "format/packfile.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/spectool_measure.h"
 
 struct sp_reference;

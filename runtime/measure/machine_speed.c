@@ -2,7 +2,7 @@
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "format/base/pool.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/spectool_measure.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "runtime/model/binder.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "runtime/backend/kv.h"
 
 struct sp_pool;
-struct sp_acts;      /* quantize/kernels.h */
+struct sp_acts;      /* quantize/kernels/kernels.h */
 struct sp_decoder;   /* runtime/model/decoder_internal.h */
 struct sp_workspace; /* runtime/model/workspace.h */
 

@@ -4,7 +4,6 @@
 #include "format/family/family.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
-#include "quantize/codec.h"
 #include "quantize/types/float_cast.h"
 #include "runtime/model/cache_types.h"
 #include "runtime/model/rope.h"

@@ -5,7 +5,7 @@
 #ifndef SP_RUNTIME_MODEL_RECURRENT_H
 #define SP_RUNTIME_MODEL_RECURRENT_H
 
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/backend/backend.h"
 #include "runtime/model/head_state.h"
 #include "runtime/model/model.h"

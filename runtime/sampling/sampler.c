@@ -7,7 +7,7 @@
 #include "runtime/sampling/sampling_chooser.h"
 
 #include "format/base/mem.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

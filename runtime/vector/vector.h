@@ -87,7 +87,7 @@ struct sp_vector_kv {
 };
 
 struct sp_vector {
-    const char *name; /* as in quantize/kernels.h */
+    const char *name; /* as in quantize/kernels/kernels.h */
 
     /* y = x * (1 / sqrt(mean(x^2) + eps)) * w; w NULL: no weight. y may be x. */
     void (*rms_norm)(float *y, const float *x, const float *w, size_t n, float eps);
@@ -163,7 +163,8 @@ struct sp_xielu {
 
 void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n);
 
-/* The table of a kernel set (quantize/kernels.h) by name; never NULL for the name of a set. */
+/* The table of a kernel set (quantize/kernels/kernels.h) by name; never NULL for the name of a set.
+ */
 const struct sp_vector *sp_vector_find(const char *kernels_name);
 
 #endif

@@ -1,5 +1,5 @@
-/* struct sp_vector_kv for f32 and f16 caches with the primitives of quantize/simd.h: lanes are keys
- * in scores, dims in weigh.
+/* struct sp_vector_kv for f32 and f16 caches with the primitives of quantize/simd/simd.h: lanes are
+ * keys in scores, dims in weigh.
  *
  * A tile of several queries is held in registers, so that a key or value is loaded and widened once
  * for all of them. The tile functions are inlined with constant sizes: their loops unroll and the
@@ -7,7 +7,7 @@
 #ifndef SP_RUNTIME_VECTOR_VECTOR_KV_LOOPS_H
 #define SP_RUNTIME_VECTOR_VECTOR_KV_LOOPS_H
 
-#include "quantize/simd.h"
+#include "quantize/simd/simd.h"
 #include "runtime/vector/vector_tables.h"
 
 #ifdef REGISTER

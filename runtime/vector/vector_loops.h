@@ -1,11 +1,11 @@
 /* The functions of struct sp_vector that are not in vector_each.h, with the primitives of
- * quantize/simd.h, bit-equal to vector_ref.c: an element is a lane, and the 16 running sums of the
- * contract are N_SUMS registers. The file of an instruction set includes its primitives first;
+ * quantize/simd/simd.h, bit-equal to vector_ref.c: an element is a lane, and the 16 running sums of
+ * the contract are N_SUMS registers. The file of an instruction set includes its primitives first;
  * without them this file is empty. Attention is in vector_kv_loops.h and vector_q8_loops.h. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_LOOPS_H
 #define SP_RUNTIME_VECTOR_VECTOR_LOOPS_H
 
-#include "quantize/simd.h"
+#include "quantize/simd/simd.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/vector_each.h"
 #include "runtime/vector/vector_tables.h"

@@ -1,5 +1,5 @@
 /* struct sp_vector and its caches with NEON: the primitives and the loops over them. */
-#include "quantize/simd_neon.h"
+#include "quantize/simd/simd_neon.h"
 #include "runtime/vector/vector_loops.h"
 #include "runtime/vector/vector_q8_loops.h"
 

@@ -1,4 +1,4 @@
-/* struct sp_vector_kv for q8 and q4 caches with the primitives of quantize/simd.h: products of
+/* struct sp_vector_kv for q8 and q4 caches with the primitives of quantize/simd/simd.h: products of
  * bytes, four at a time, in lanes of int32. Codes of q4 become those of q8 in registers. Lanes are
  * keys in scores, dims in weigh. The tiles are like those of vector_kv_loops.h. An instruction set
  * adds these primitives:

@@ -3,7 +3,7 @@
 #ifndef SP_RUNTIME_VECTOR_VECTOR_TABLES_H
 #define SP_RUNTIME_VECTOR_VECTOR_TABLES_H
 
-#include "quantize/simd.h"
+#include "quantize/simd/simd.h"
 #include "runtime/vector/vector.h"
 
 /* Magnitudes are compared as bits: those of a NaN are above SP_INFINITY_BITS. SP_NAN_BITS is the

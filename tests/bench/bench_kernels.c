@@ -7,7 +7,7 @@
  * since the memory bandwidth varies during a run. Up to 16 rows are one kernel call per item, more
  * rows go through sp_matmul_rows. */
 #define _DEFAULT_SOURCE /* MADV_HUGEPAGE */
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 
 #include "format/base/clock.h"
 #include "format/base/mem.h"

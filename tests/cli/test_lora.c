@@ -3,7 +3,7 @@
  * others have, with all kernel sets, for float and for quantized weights. */
 #include "cli/base/backend_opts.h"
 #include "format/base/hash.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/session/session.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/create_files.h"

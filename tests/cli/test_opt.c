@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "format/base/spelling.h"
 #include "cli/base/backend_opts.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
 

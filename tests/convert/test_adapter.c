@@ -12,6 +12,7 @@
 #include "tests/support/stored_tensor.h"
 #include "tests/support/unit_test.h"
 #include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
 #include "runtime/spectool_measure.h"
 
 #include <math.h>

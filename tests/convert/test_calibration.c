@@ -5,7 +5,7 @@
 #include "format/pack_contents.h"
 #include "format/weights/smoothing.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/gptq.h"
 #include "runtime/measure/group_divergence.h"

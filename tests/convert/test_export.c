@@ -7,7 +7,7 @@
 #include "format/json/json.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
-#include "quantize/codec.h"
+#include "quantize/types/float_cast.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"

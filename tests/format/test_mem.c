@@ -2,7 +2,7 @@
  * little-endian. */
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "tests/support/unit_test.h"
 
 TEST(sums_and_products_are_checked)

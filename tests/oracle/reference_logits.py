@@ -3,7 +3,7 @@
 
 The forward pass of testdata/tiny/ar, in numpy's float64, with weights that `spectool export` decodes (test_codec has
 them from other sources). One line for each type of weights: every hundredth logit (f32 bits) after the ids 582, 580,
-258, with activations as they are, then the same with activations rounded to 8 bits (quantize/kernels.h).
+258, with activations as they are, then the same with activations rounded to 8 bits (quantize/kernels/kernels.h).
 
 Needs numpy."""
 import json

@@ -3,4 +3,4 @@
 
 #include "tests/quantize/emulated_amx.h"
 #define sp_groupwise_amx emulated_groupwise_amx
-#include "quantize/kernels_groupwise_amx.c"
+#include "quantize/kernels/kernels_groupwise_amx.c"

@@ -7,4 +7,4 @@
 #define syscall(...) 0 /* the kernel gives tile registers */
 #define sp_kernels_amx emulated_amx
 #define sp_groupwise_amx emulated_groupwise_amx
-#include "quantize/kernels_amx.c"
+#include "quantize/kernels/kernels_amx.c"

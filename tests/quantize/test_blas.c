@@ -6,7 +6,7 @@
 #include "runtime/backend/attention.h"
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "tests/support/keep.h"
 #include "tests/support/kv_rows.h"
 #include "tests/support/random.h"
@@ -189,8 +189,8 @@ TEST(float_weights)
 }
 
 /* Returns the error that the kernels' rounding of half-block sums to quarters may cost: at most 2
- * units of scale byte, row scale and activation scale (quantize/kernels.h). It is computed as a
- * product of two matrices too. */
+ * units of scale byte, row scale and activation scale (quantize/kernels/kernels.h). It is computed
+ * as a product of two matrices too. */
 static double *rounding_slack(const struct product *p)
 {
     size_t n_blocks = p->cols / SP_BLOCK, panel_size;

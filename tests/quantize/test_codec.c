@@ -3,7 +3,7 @@
  * hand. */
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/types/q8.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/microscale.h"
@@ -93,8 +93,8 @@ TEST(test_unaligned_sources)
         memcpy(bytes + 1 + 8 * i, integers[i], 8);
     sp_decode_floats(out, SP_I64, bytes + 1, 3);
     assert_true(out[0] == 7 && out[1] == -3 && out[2] == 16777216);
-    assert_true(sp_codec_can_read(SP_F64) && sp_codec_can_read(SP_BF16));
-    assert_false(sp_codec_can_read(SP_Q4) || sp_codec_can_read(SP_I8));
+    assert_true(sp_can_decode_floats(SP_F64) && sp_can_decode_floats(SP_BF16));
+    assert_false(sp_can_decode_floats(SP_Q4) || sp_can_decode_floats(SP_I8));
 }
 
 TEST(test_q8)

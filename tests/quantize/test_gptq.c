@@ -4,7 +4,7 @@
 #include "format/base/bytes.h"
 #include "format/dtype.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/types/float_cast.h"
 #include "quantize/types/gptq.h"
 #include "tests/support/keep.h"

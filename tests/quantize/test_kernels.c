@@ -1,7 +1,7 @@
 /* Tests the kernels: every table gives the bits of the scalar one, the result of a row does not
  * depend on the other rows, and the scalar result is close to a double-precision sum of the decoded
  * weights. Layouts and rounding are checked against numbers computed by hand. */
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/codec.h"

@@ -4,7 +4,7 @@
 #include "format/base/bytes.h"
 #include "format/dtype.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/policy.h"
 #include "quantize/types/microscale.h"
 #include "tests/support/keep.h"

@@ -3,7 +3,7 @@
  * buffer, or the contents of slots that the query does not see. */
 #include "runtime/backend/attention.h"
 #include "format/base/bytes.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "tests/support/cache_digest.h"
 #include "tests/support/keep.h"
 #include "tests/support/kv_rows.h"

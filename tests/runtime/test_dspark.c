@@ -14,7 +14,7 @@
 #include "convert/create/create_job.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
 

@@ -1,7 +1,7 @@
 /* Tests evaluation: figures against numpy's long double over the logits of other implementations,
  * windows against the definition, and draft evaluation against rounds of generation. */
 #include "format/base/bytes.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/measure/logit_score.h"
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"

@@ -5,7 +5,7 @@
 #include "convert/create/create.h"
 #include "format/weights/sensitivity.h"
 #include "format/pack_contents.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "quantize/policy.h"
 #include "tests/support/create_files.h"
 #include "tests/support/generate_checks.h"

@@ -10,7 +10,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 #include "convert/create/create.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/session/session.h"
 #include "runtime/spectool_measure.h"
 

@@ -1,6 +1,6 @@
 /* Tests the forward pass against independent implementations: logits and greedy continuations of
  * transformers, and block rows of z-lab's DFlash code, with float weights and an f32 cache. */
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/session/session.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"

@@ -2,7 +2,7 @@
  * chi-square, plain and with each kind of drafting. The same test must reject a deliberately broken
  * sampler. */
 #include "runtime/sampling/logit_transforms.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/sampling/chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "tests/support/unit_test.h"

@@ -1,7 +1,7 @@
 /* Tests lossless drafting: for every draft, draft length, number of threads and kernel set, tokens
  * and logit bits equal those of plain generation. The accepted lengths of rounds equal those of
  * z-lab's decoder. */
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"

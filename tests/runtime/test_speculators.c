@@ -2,7 +2,7 @@
  * equal those of the library's model, and drafting is lossless. test_logits tests their logits. */
 #include "format/base/bytes.h"
 #include "format/safetensors.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/session/session.h"
 #include "tests/support/create_files.h"
 #include "tests/support/generate_checks.h"

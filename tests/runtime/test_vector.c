@@ -3,7 +3,7 @@
  * results. */
 #include "runtime/vector/vector.h"
 #include "format/base/bytes.h"
-#include "quantize/kernels.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/rng.h"
 #include "tests/support/random.h"

@@ -1,0 +1,6 @@
+/* The encoders' inner loops with AVX2: the primitives and the loops over them. */
+#include "quantize/simd/simd_avx2.h"
+#include "quantize/kernels/kernels_fit_loops.h"
+#include "quantize/kernels/kernels_tile_loops.h"
+
+const struct sp_tile_kernels sp_tile_avx2 = SP_TILE_TABLE(sp_gptq_avx2);

@@ -1,4 +1,0 @@
-/* GPTQ's loops compiled for AVX-512: kernels_gptq.h. */
-#include "quantize/kernels_gptq.h"
-
-const struct sp_gptq_kernels sp_gptq_avx512 = {accumulate, decompose, encode};

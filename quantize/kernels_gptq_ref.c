@@ -1,4 +1,0 @@
-/* GPTQ's loops compiled for any machine: kernels_gptq.h. */
-#include "quantize/kernels_gptq.h"
-
-const struct sp_gptq_kernels sp_gptq_ref = {accumulate, decompose, encode};
