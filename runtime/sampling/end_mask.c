@@ -7,9 +7,8 @@ static void mask_logits(struct sp_end_mask *m, struct sp_logits *logits, size_t 
 {
     if (pos >= m->first || logits->best == SIZE_MAX) return;
     memcpy(m->row, sp_logits_row(logits), logits->n * sizeof *m->row);
-    for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; i < m->n_ends[k]; i++)
-            if (m->ends[k][i] < logits->n) m->row[m->ends[k][i]] = SP_NEVER;
+    for (size_t i = 0; i < m->n_ends; i++)
+        if (m->ends[i] < logits->n) m->row[m->ends[i]] = SP_NEVER;
     *logits = sp_logits_of(m->vector, m->row, logits->n);
 }
 

@@ -13,8 +13,8 @@
 struct sp_end_mask {
     struct sp_chooser inner; /* chooses from the masked logits */
     const struct sp_vector *vector;
-    const uint32_t *ends[2]; /* [n_ends[i]] end tokens; borrowed */
-    size_t n_ends[2];
+    const uint32_t *ends; /* [n_ends] end tokens; borrowed */
+    size_t n_ends;
     size_t first; /* the first position that may have one */
     float *row;   /* [n_vocab rounded up to 16] owned by the caller */
 };

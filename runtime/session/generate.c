@@ -29,7 +29,9 @@ struct run {
     struct sp_drafter *grammar_draft;     /* the drafter of the grammar; NULL: none */
     struct sp_reasoning_limiter *limiter; /* NULL: none */
     struct sp_end_mask end_mask;          /* its row is owned */
-    struct sp_hash *hash;                 /* NULL: no digest */
+    uint32_t *ends;                       /* [n_ends] tokens that end the answer */
+    size_t n_ends;
+    struct sp_hash *hash; /* NULL: no digest */
     struct sp_stop_filter filter;
     size_t cap_ids, cap_rounds;
     struct sp_logprob *top; /* [n_top] */
@@ -48,13 +50,6 @@ static int end(struct run *run, enum sp_stop stop)
 static bool is_eos(const struct run *run, uint32_t id)
 {
     return sp_ids_have(run->session->package->eos, run->session->package->n_eos, id);
-}
-
-static bool ends(const struct run *run, uint32_t id)
-{
-    const struct sp_request *q = run->request;
-
-    return sp_ids_have(q->end_ids, q->n_end_ids, id) || (!q->ignore_eos && is_eos(run, id));
 }
 
 /* ---- tokens ---- */
@@ -98,7 +93,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
     struct run *run = context;
 
     if (record(run, id, logits, drafted)) return 1;
-    if (ends(run, id)) return end(run, SP_STOP_EOS);
+    if (sp_ids_have(run->ends, run->n_ends, id)) return end(run, SP_STOP_EOS);
     if (run->request->reader && !is_eos(run, id)) sp_chat_reader_count_token(run->request->reader);
     if (run->detokenizer && show(run, id, drafted)) return 1;
     if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens)
@@ -169,19 +164,13 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
         .start = q->n_prompt,
         .inner = *chooser,
         .takes_best = takes_best(q),
+        .ends = run->ends,
+        .n_ends = run->n_ends,
     };
-    uint32_t *ends = NULL;
     enum sp_status st;
 
     if ((st = sp_package_trie(run->session->package, &options.trie, run->err))) return st;
-    if ((st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err))) return st;
-    if (package->n_eos) memcpy(ends, package->eos, package->n_eos * sizeof *ends);
-    if (q->n_end_ids) memcpy(ends + package->n_eos, q->end_ids, q->n_end_ids * sizeof *ends);
-    options.ends = ends;
-    options.n_ends = package->n_eos + q->n_end_ids;
-    st = sp_constraint_open(&run->constraint, &options, run->err);
-    free(ends);
-    if (st) return st;
+    if ((st = sp_constraint_open(&run->constraint, &options, run->err))) return st;
     *chooser = sp_constraint_chooser(run->constraint);
     return sp_draft_grammar_open(&run->grammar_draft, run->constraint, package->tokenizer,
                                  run->err);
@@ -196,8 +185,8 @@ static enum sp_status mask_ends(struct run *run, struct sp_chooser *chooser)
 
     *m = (struct sp_end_mask){.inner = *chooser,
                               .vector = package->backend.vector,
-                              .ends = {package->eos, q->end_ids},
-                              .n_ends = {q->ignore_eos ? 0 : package->n_eos, q->n_end_ids},
+                              .ends = run->ends,
+                              .n_ends = run->n_ends,
                               .first = q->n_prompt + q->min_tokens};
     *chooser = sp_end_mask_chooser(m);
     return sp_new_aligned(&m->row, package->target->config.n_vocab + 16, sizeof *m->row, run->err);
@@ -261,8 +250,8 @@ static enum sp_status answer(struct run *run)
     if (q->grammar && (st = constrain(run, &chooser))) return st;
     if (q->reasoning_limit && (st = limit_reasoning(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
-    speculator->ends = s->package->eos;
-    speculator->n_ends = q->ignore_eos ? 0 : s->package->n_eos;
+    speculator->ends = run->ends;
+    speculator->n_ends = run->n_ends;
     speculator->needs =
         run->hash || (q->token && (q->logprobs || q->n_top)) ? SP_LOGITS_ROWS : chooser.needs;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
@@ -389,6 +378,21 @@ static enum sp_status open_sampling(struct run *run, size_t max_draft_len)
                                    max_draft_len, run->err);
 }
 
+/* Lists the tokens that end the answer: those of the package, then those of the request. */
+static enum sp_status list_ends(struct run *run)
+{
+    const struct sp_request *q = run->request;
+    const struct sp_package *package = run->session->package;
+    size_t n = q->ignore_eos ? 0 : package->n_eos;
+    enum sp_status st = sp_new(&run->ends, n + q->n_end_ids, sizeof *run->ends, run->err);
+
+    if (st) return st;
+    if (n) memcpy(run->ends, package->eos, n * sizeof *run->ends);
+    if (q->n_end_ids) memcpy(run->ends + n, q->end_ids, q->n_end_ids * sizeof *run->ends);
+    run->n_ends = n + q->n_end_ids;
+    return SP_OK;
+}
+
 static enum sp_status open_run(struct run *run)
 {
     const struct sp_request *q = run->request;
@@ -399,6 +403,7 @@ static enum sp_status open_run(struct run *run)
     if (q->grammar && max_draft_len < SP_DRAFT_GRAMMAR_MAX) max_draft_len = SP_DRAFT_GRAMMAR_MAX;
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err))) return st;
     if ((st = check_request(run))) return st;
+    if ((st = list_ends(run))) return st;
     if (package->tokenizer &&
         (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err)))
         return st;
@@ -471,6 +476,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     sp_hash_free(run.hash);
     sp_stop_filter_release(&run.filter);
     free(run.end_mask.row);
+    free(run.ends);
     free(run.top);
     if (st) sp_result_release(run.result);
     if (run.result != &whole) return st;

@@ -584,6 +584,35 @@ TEST(min_tokens)
     }
 }
 
+static int keep_whether_drafted(void *context, const struct sp_token *token)
+{
+    *(bool *)context = token->drafted;
+    return 0;
+}
+
+/* No token is drafted after one that ends the answer by the request. */
+TEST(drafts_end_with_the_answer)
+{
+    struct generate_fixture o =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, NULL);
+    bool drafted;
+    struct sp_request request = {ANSWER_TO(story, 4, 60), .ignore_eos = true, .draft_len = 5,
+                                 .token = keep_whether_drafted, .context = &drafted};
+    struct sp_result natural = keep_answer(o.session, &request);
+    size_t n = 0;
+
+    request.n_end_ids = 1;
+    for (size_t i = 1; i < natural.n_ids; i++) {
+        request.end_ids = &natural.ids[i];
+        struct sp_result r = keep_answer(o.session, &request);
+        assert_int_equal(r.stop, SP_STOP_EOS);
+        if (!drafted) continue;
+        assert_int_equal(r.rounds[r.n_rounds - 1].drafted, r.rounds[r.n_rounds - 1].accepted);
+        n++;
+    }
+    assert_true(n > 20);
+}
+
 /* A special token is reported at its position in the text, while a stop text may hold text back.
  * The position is the length of the decoded ids before it, and the text does not change. */
 TEST(special_tokens)
