@@ -199,7 +199,7 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
         sp_write_f32(out, row_scale, SP_PANEL_ROWS);
         out += SP_MICROSCALE_HEAD;
     }
-    if (code_bits && (dtype != SP_Q4 || workspace)) {
+    if (code_bits && (dtype != SP_Q4 || factors)) {
         encoder->kernels->gptq->encode(out, rows, n_rows, cols, row_scale, factors, workspace,
                                        &encoder->books[dtype]);
         out += cols / SP_BLOCK * sp_microscale_block_size(code_bits);

@@ -32,9 +32,8 @@ SP_MUST_CHECK enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype,
 /* Writes one panel, sp_panel_size bytes, from rows[0..n_rows-1][cols], 1 <= n_rows <= 16; missing
  * rows become zeros. SP_E_INPUT naming row (first_row is the number of rows[0] in the tensor) and
  * column of a number that is not finite or does not fit; `panel` is then unspecified. q2 to q6 are
- * written by GPTQ if there are `factors` of the matrix's inputs (quantize/types/gptq.h) and a
- * workspace [cols][16]; else both are NULL. With a workspace alone q4 is written by the encoder
- * that also writes the other types, not by its own. */
+ * written by GPTQ if there are `factors` of the matrix's inputs (quantize/types/gptq.h), with a
+ * workspace [cols][16]; without `factors` it may be NULL, and q4 has an encoder of its own. */
 SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
                                              const struct sp_encoder *encoder, const float *rows,
                                              size_t n_rows, size_t cols, uint64_t first_row,

@@ -199,8 +199,8 @@ static enum sp_status encode_panel(uint8_t *out, const struct sp_plan_item *item
                                         cols, item->exponents, err);
 
     if (st) return st;
-    return sp_panel_encode(out, item->to, w->encoder, x, m, cols, row, factors,
-                           factors ? w->room.workspace : NULL, err);
+    return sp_panel_encode(out, item->to, w->encoder, x, m, cols, row, factors, w->room.workspace,
+                           err);
 }
 
 /* Converts rows row..end-1 to panels of `panel_size` bytes, or takes over their codes. */

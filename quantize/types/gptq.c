@@ -260,11 +260,11 @@ enum sp_status sp_gptq_prepare(const float **factors, struct sp_gptq_room *room,
     enum sp_status st;
 
     *factors = NULL;
+    if (!sp_gptq_is_weighed(weights)) return SP_OK;
     if (!sp_gptq_size(&n, cols) || !sp_mul(&panel, cols, SP_PANEL_ROWS))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
     if ((st = sp_reserve(&room->workspace, &room->workspace_cap, panel, sizeof(float), err)))
         return st;
-    if (!sp_gptq_is_weighed(weights)) return SP_OK;
     if ((st = sp_reserve(&room->factors, &room->factors_cap, n, sizeof(float), err))) return st;
     *factors = room->factors;
     if (weights.squares) made_of = weights.squares + matrix * cols;

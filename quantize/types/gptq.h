@@ -104,7 +104,8 @@ struct sp_gptq_room {
 };
 
 /* Makes the factors as sp_gptq_factors does, unless the last ones were made of the same arrays, and
- * room for the workspace. *factors = those in the room, NULL if errors weigh equally. */
+ * room for the workspace. *factors = those in the room. If errors weigh equally, *factors is NULL,
+ * and nothing is reserved. */
 SP_MUST_CHECK enum sp_status sp_gptq_prepare(const float **factors, struct sp_gptq_room *room,
                                              struct sp_gptq_weights weights, size_t matrix,
                                              size_t cols, const int8_t *exponents,
