@@ -168,16 +168,16 @@ static enum sp_status fail_without_default(const struct sp_json *list, struct sp
                    names);
 }
 
+/* `name` and `expected` are for messages. */
 static enum sp_status compile_json(struct sp_template **out, const struct sp_json *json,
-                                   struct sp_err *err)
+                                   const char *name, const char *expected, struct sp_err *err)
 {
     size_t len;
     const char *text = sp_json_to_string(json, &len);
 
     if (text) return sp_template_compile(out, text, len, SP_TEMPLATE_JINJA, err);
-    return sp_fail(err, SP_E_INPUT,
-                   "chat_template is %s, expected a string or a list with a template named default",
-                   sp_json_kind_name(sp_json_kind(json)));
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", name,
+                   sp_json_kind_name(sp_json_kind(json)), expected);
 }
 
 /* Compiles the member "chat_template" of a JSON file: a text, or a list of named ones. *out stays
@@ -187,15 +187,20 @@ static enum sp_status compile_member(struct sp_template **out, const struct sp_j
 {
     enum sp_status st;
     const struct sp_json *member = sp_json_get(json, "chat_template"), *tools = NULL;
+    const char *name = "chat_template";
+    const char *expected = "a string or a list with a template named default";
 
     if (member == NULL) return SP_OK;
     if (sp_json_kind(member) == SP_JSON_ARRAY) {
         tools = named(member, "tool_use");
         if (named(member, "default") == NULL) return fail_without_default(member, err);
         member = named(member, "default");
+        name = "the template default of chat_template";
+        expected = "a string";
     }
-    if ((st = compile_json(out, member, err)) || tools == NULL) return st;
-    return compile_json(&(*out)->with_tools, tools, err);
+    if ((st = compile_json(out, member, name, expected, err)) || tools == NULL) return st;
+    return compile_json(&(*out)->with_tools, tools, "the template tool_use of chat_template",
+                        "a string", err);
 }
 
 static enum sp_status open_member(struct sp_template **out, const struct sp_text *text,

@@ -225,8 +225,10 @@ TEST(named_template_that_is_no_text)
     struct sp_template_texts texts = {.config = whole_text(config)};
     struct sp_template *t = NULL;
 
-    assert_fails(sp_template_open(&t, &texts, why), SP_E_INPUT,
-                 "tokenizer_config.json: chat_template is integer, expected a string");
+    assert_fails(
+        sp_template_open(&t, &texts, why), SP_E_INPUT,
+        "tokenizer_config.json: the template tool_use of chat_template is integer, expected "
+        "a string");
 }
 
 /* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.
