@@ -96,7 +96,9 @@ static void refuse_model(struct sp_exchange *x, int status, const char *code, ch
         for (size_t k = first_adapter; k < model->n_names && fits; k++)
             fits = append_name(sentence, size, model->names[k], false);
     }
-    sp_exchange_refuse_as(x, status, code, sentence);
+    sp_exchange_refuse_with(
+        x, &(struct sp_serve_failure){
+               .status = status, .code = code, .param = "model", .sentence = sentence});
 }
 
 bool sp_exchange_find_model(struct sp_exchange *x, const char *name)
@@ -131,7 +133,7 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
     const struct sp_http_request *q = x->request;
     const struct sp_json *body;
     struct sp_err err = {0};
-    const char *model = NULL, *name = NULL;
+    const char *model = NULL, *name = NULL, *wrong = NULL;
     const char *encoding = sp_http_header(q->connection, "Content-Encoding");
     char sentence[96];
     int status;
@@ -158,9 +160,13 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
     }
     sp_http_drop_body(q->connection);
     body = x->body.json;
-    if (sp_json_get_string(body, "model", &model, &err) ||
-        sp_serve_read_keep_alive(&x->keep_alive, body, &err)) {
-        sp_exchange_refuse(x, 400, err.text);
+    if (sp_json_get_string(body, "model", &model, &err))
+        wrong = "model";
+    else if (sp_serve_read_keep_alive(&x->keep_alive, body, &err))
+        wrong = "keep_alive";
+    if (wrong) {
+        sp_exchange_refuse_with(
+            x, &(struct sp_serve_failure){.status = 400, .param = wrong, .sentence = err.text});
         return NULL;
     }
     (void)!sp_json_get_string(body, "name", &name, NULL); /* the member's earlier name */

@@ -44,7 +44,7 @@ TEST(test_refusals)
 
     for (; line[n]; n++)
         check_refusal(line[n]);
-    assert_int_equal(n, 160);
+    assert_int_equal(n, 161);
 }
 
 TEST(test_codes)

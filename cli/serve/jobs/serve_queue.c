@@ -10,7 +10,7 @@
 #define POLL_SECONDS 0.05
 
 struct sp_serve_queue {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* taken before that of struct sp_serve_models, never while holding it */
     pthread_cond_t changed; /* signalled when there may be an answer to take, or none any more */
     struct sp_serve_job *first, **last;
     size_t n_waiting, max_waiting, n_running;
