@@ -16,8 +16,7 @@
 enum {
     MAX_SHARDS = 4096,
     OPEN_SHARDS = 64, /* further files are closed between reads: a process may open some 1024 */
-    SHOWN_NAME = 200,
-    SPLIT_NAME = 20, /* characters of "-00001-of-00003.gguf" */
+    SPLIT_NAME = 20,  /* characters of "-00001-of-00003.gguf" */
 };
 
 struct shard {
@@ -67,8 +66,8 @@ static enum sp_status join_tables(struct sp_gguf *g, struct sp_err *err)
     qsort(g->tensors, g->n, sizeof *g->tensors, sp_compare_names);
     for (size_t i = 1; i < g->n; i++) {
         if (strcmp(g->tensors[i].name, g->tensors[i - 1].name) != 0) continue;
-        return sp_fail(err, SP_E_INPUT, "%s: tensor %.*s occurs twice", sp_gguf_path(g), SHOWN_NAME,
-                       g->tensors[i].name);
+        return sp_fail(err, SP_E_INPUT, "%s: tensor %.*s occurs twice", sp_gguf_path(g),
+                       SP_GGUF_SHOWN, g->tensors[i].name);
     }
     return SP_OK;
 }
@@ -236,10 +235,10 @@ enum sp_status sp_gguf_read(const struct sp_gguf_tensor *tensor, uint64_t offset
 
     if (offset > tensor->size || size > tensor->size - offset) {
         return sp_fail(err, SP_E_BUG, "tensor %.*s: %zu bytes at %" PRIu64 " of %" PRIu64 " wanted",
-                       SHOWN_NAME, tensor->name, size, offset, tensor->size);
+                       SP_GGUF_SHOWN, tensor->name, size, offset, tensor->size);
     }
     st = sp_file_read_at(tensor->file, tensor->offset + offset, buffer, size, err);
-    if (st) sp_context(err, "tensor %.*s", SHOWN_NAME, tensor->name);
+    if (st) sp_context(err, "tensor %.*s", SP_GGUF_SHOWN, tensor->name);
     return st;
 }
 

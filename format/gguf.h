@@ -14,7 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SP_GGUF_MAX_RANK = 4 };
+enum {
+    SP_GGUF_MAX_RANK = 4,
+    SP_GGUF_SHOWN = 200, /* most bytes of a name, a key or a text of the file in a message */
+};
 
 enum sp_gguf_type {
     SP_GGUF_U8,

@@ -24,7 +24,6 @@ enum {
     MAX_HEADER = 1 << 29,
     FIRST_PIECE = 1 << 16,
     MAX_NAME = 1 << 16,
-    SHOWN_NAME = 200,
     MIN_VALUE = 13,  /* bytes of the shortest value: an empty key, a type, one byte */
     MIN_TENSOR = 32, /* bytes of the shortest tensor: an empty name, one dimension */
     DEFAULT_ALIGNMENT = 32,
@@ -122,7 +121,7 @@ static enum sp_status take_name(struct reader *r, struct place *place, const cha
 
 /* The last name that was read, for messages. */
 #define NAME_OF(r, place)                                                                          \
-    (int)((place)->name_len < SHOWN_NAME ? (place)->name_len : SHOWN_NAME),                        \
+    (int)((place)->name_len < SP_GGUF_SHOWN ? (place)->name_len : SP_GGUF_SHOWN),                  \
         (const char *)(r)->header.bytes + (place)->name
 
 static enum sp_status skip_elements(struct reader *r, const struct sp_gguf_value *v)
@@ -309,7 +308,7 @@ static enum sp_status sort_values(struct reader *r, uint64_t *alignment)
     for (size_t i = 0; i < h->n_values; i++) {
         const struct sp_gguf_value *v = &h->values[i];
         if (i && strcmp(v->key, v[-1].key) == 0)
-            return INVALID(r, "%.*s occurs twice", SHOWN_NAME, v->key);
+            return INVALID(r, "%.*s occurs twice", SP_GGUF_SHOWN, v->key);
         if (strcmp(v->key, "general.alignment") != 0) continue;
         if (v->is_array || v->type != SP_GGUF_U32 || sp_get32(v->at) == 0 ||
             (sp_get32(v->at) & (sp_get32(v->at) - 1)))
@@ -331,17 +330,17 @@ static enum sp_status place_tensors(struct reader *r, uint64_t alignment)
         uint64_t space = r->file_size > start ? r->file_size - start : 0;
         if (t->offset % alignment) {
             return INVALID(r, "tensor %.*s: offset %" PRIu64 " is not a multiple of %" PRIu64,
-                           SHOWN_NAME, t->name, t->offset, alignment);
+                           SP_GGUF_SHOWN, t->name, t->offset, alignment);
         }
         if (t->offset > space || t->size > space - t->offset) {
             return INVALID(r,
                            "tensor %.*s: %" PRIu64 " bytes at %" PRIu64 " of %" PRIu64
                            " reach beyond the file's end",
-                           SHOWN_NAME, t->name, t->size, t->offset, space);
+                           SP_GGUF_SHOWN, t->name, t->size, t->offset, space);
         }
         if (t->offset < end) {
-            return INVALID(r, "tensors %.*s and %.*s overlap", SHOWN_NAME, t[-1].name, SHOWN_NAME,
-                           t->name);
+            return INVALID(r, "tensors %.*s and %.*s overlap", SP_GGUF_SHOWN, t[-1].name,
+                           SP_GGUF_SHOWN, t->name);
         }
         end = t->offset + t->size;
         t->offset += start;

@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHOWN_KEY = 100 };
-
 /* Whether some layer has a tensor of this published name. A class with another name for it has no
  * key for it either. */
 static bool has_weight(const struct sp_gguf_writer *w, const char *name)
@@ -182,7 +180,8 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         common = sp_gguf_common_key(&m->family, key + len + 1);
         if (sp_is_among(common, read) || sp_gguf_members_read(m, common)) continue;
         if ((st = refuse_unread(m, key, common, err))) return st;
-        st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
+        st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SP_GGUF_SHOWN,
+                     key);
     }
     return st ? st : sp_gguf_note_tokens(m->file, warnings, err);
 }

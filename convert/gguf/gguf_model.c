@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_NAME = 200 };
-
 /* ---- names ---- */
 
 /* The ending of a factor of an adapter's product; "" for every other tensor. */
@@ -101,7 +99,7 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     }
     if (len >= sizeof stem || !sp_gguf_publish_name(name, &form, m, stem)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not a tensor of %s models",
-                       SHOWN_NAME, t->name, m->arch->name);
+                       SP_GGUF_SHOWN, t->name, m->arch->name);
     }
     strcat(name, ending);
     if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
@@ -203,7 +201,7 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
     for (size_t i = 1; i < m->n; i++) {
         if (strcmp(m->weights[i].name, m->weights[i - 1].name) != 0) continue;
         return sp_fail(err, SP_E_INPUT, "tensors %.*s and %.*s are the same tensor of the model",
-                       SHOWN_NAME, m->weights[i - 1].tensor->name, SHOWN_NAME,
+                       SP_GGUF_SHOWN, m->weights[i - 1].tensor->name, SP_GGUF_SHOWN,
                        m->weights[i].tensor->name);
     }
     return SP_OK;
@@ -369,7 +367,7 @@ static enum sp_status find_arch(struct sp_gguf_model *m, const struct sp_config 
     }
     find_family(&known, m, name, len, adapted);
     if (m->arch) return SP_OK;
-    if (len > SHOWN_NAME) len = SHOWN_NAME;
+    if (len > SP_GGUF_SHOWN) len = SP_GGUF_SHOWN;
     if (known) {
         return sp_fail(err, SP_E_INPUT,
                        "general.architecture is \"%.*s\", but the model it is merged into is %s",
@@ -409,7 +407,7 @@ static enum sp_status check_text(const struct sp_gguf *file, const char *key, co
     if ((st = sp_gguf_get_text(file, key, &text, &len, err))) return st;
     if (strlen(want) == len && memcmp(text, want, len) == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s is \"%.*s\", expected \"%s\"", key,
-                   (int)(len < SHOWN_NAME ? len : SHOWN_NAME), text, want);
+                   (int)(len < SP_GGUF_SHOWN ? len : SP_GGUF_SHOWN), text, want);
 }
 
 struct sp_gguf_heads sp_gguf_heads_of(const struct sp_config *model)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096, LONG_CONTEXT = 131072 };
+enum { MAX_FREQUENCIES = 4096, LONG_CONTEXT = 131072 };
 
 static const char log_multiplier[] = "rope.scaling.yarn_log_multiplier",
                   growth[] = "attention.temperature_scale"; /* of queries by their position */
@@ -252,5 +252,5 @@ void sp_gguf_put_rope(struct sp_gguf_writer *w)
         put_scaling(w, yarn ? "yarn" : "linear");
     else
         sp_fail(&w->err, SP_E_UNSUPPORTED, "%s.rope.scaling.type \"%.*s\" is not supported",
-                arch->name, (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
+                arch->name, (int)(len < SP_GGUF_SHOWN ? len : SP_GGUF_SHOWN), type);
 }

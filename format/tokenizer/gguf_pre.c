@@ -3,8 +3,6 @@
 #include "format/base/affix.h"
 #include "format/tokenizer/patterns.h"
 
-enum { SHOWN = 200 };
-
 static const char qwen2_pattern[] = SP_LLAMA3_PATTERN(""),
                   llama3_pattern[] = SP_LLAMA3_PATTERN("{1,3}"),
                   qwen35_pattern[] = SP_QWEN35_PATTERN, deepseek3_pattern[] = SP_DEEPSEEK3_PATTERN,
@@ -207,5 +205,5 @@ enum sp_status sp_gguf_pre_find(const struct sp_gguf_pre **out, const struct sp_
         }
     }
     return sp_fail(err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is unknown",
-                   (int)(len < SHOWN ? len : SHOWN), name);
+                   (int)(len < SP_GGUF_SHOWN ? len : SP_GGUF_SHOWN), name);
 }

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { SHOWN = 200, N_SPECIALS = 4 };
+enum { N_SPECIALS = 4 };
 
 /* Qwen's converter marks these as control tokens, which they are not. */
 static const char *const plain_tokens[] = {"<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>",
@@ -376,7 +376,7 @@ static enum sp_status find_kind(struct sp_gguf_token_writer *w, const char *mode
     return sp_fail(w->err, SP_E_UNSUPPORTED,
                    "tokenizer.ggml.model \"%.*s\" is not supported, only gpt2, llama, gemma4, t5 "
                    "and bert are",
-                   (int)(len < SHOWN ? len : SHOWN), model);
+                   (int)(len < SP_GGUF_SHOWN ? len : SP_GGUF_SHOWN), model);
 }
 
 /* Reads the vocabulary; none (tokens.n is 0) if the file has no tokenizer. */
@@ -487,7 +487,7 @@ enum sp_status sp_gguf_template_text(struct sp_text *text, const struct sp_gguf 
             values[i].key[sizeof key - 1] != '.')
             continue;
         st = sp_warn(warnings, err, "%s: %.*s is ignored, only %s is used", sp_gguf_path(file),
-                     SHOWN, values[i].key, key);
+                     SP_GGUF_SHOWN, values[i].key, key);
         if (st) return st;
     }
     if ((st = sp_gguf_get_text(file, key, &found, &text->size, err)) || found == NULL) return st;

@@ -9,8 +9,6 @@
 #include "format/config/config_text.h"
 #include "format/family/families/families.h"
 
-#include <math.h>
-
 /* Reads a list of n positive numbers; out is unchanged if the key is missing. */
 static void read_multipliers(double *out, size_t n, const struct sp_config_text *t, const char *key)
 {

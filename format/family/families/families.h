@@ -6,6 +6,8 @@
 #include "format/config/family_row.h"
 #include "format/family/tensor_alias.h"
 
+#include <math.h>
+
 /* GGUF members of Llama and the families that share its value of general.architecture. */
 extern const struct sp_gguf_member sp_gguf_members_llama[];
 /* Keys that ollama's converter writes for the models of mistral3. */

@@ -2,8 +2,6 @@
  * Mamba-2 layers are those of Granite 4. */
 #include "format/family/families/families.h"
 
-#include <math.h>
-
 static const struct sp_mamba_family mamba_hybrid = {SP_MAMBA_HYBRID};
 
 static const struct sp_alias expert_aliases[] = {
