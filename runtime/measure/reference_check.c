@@ -88,8 +88,8 @@ static int take_row(void *context, size_t row, const float *logits, size_t n_voc
     return 0;
 }
 
-static enum sp_status run_pass(struct reference_check *c, struct sp_package *package,
-                               struct sp_err *err)
+static enum sp_status run_model(struct reference_check *c, struct sp_package *package,
+                                struct sp_err *err)
 {
     const struct sp_reference_check_request *r = c->request;
     const struct sp_session_options options = {
@@ -126,7 +126,7 @@ enum sp_status sp_package_check_reference(struct sp_package *package,
     for (size_t i = 0; i < PACKAGE && !st; i++)
         st = sp_new_rows(&c.rows[i], out.n_rows, c.n_vocab, err);
     for (; c.pass < N_PASSES && !st; c.pass++)
-        st = run_pass(&c, c.pass == PACKAGE ? package : r.references[c.pass], err);
+        st = run_model(&c, c.pass == PACKAGE ? package : r.references[c.pass], err);
     if (!st && !c.finite) st = sp_fail(err, SP_E_INPUT, "a logit is not finite");
     sp_reference_products(r.references[SP_REFERENCE_CHECKED]->backend.reference, &out.product_error,
                           &out.products_agree);

@@ -221,7 +221,7 @@ static size_t choose(struct sp_scheduler *s, struct request *chosen[MAX_SEQS],
 
 /* Runs one batch, since all active threads wait for a pass. The caller holds the lock, which is
  * released during the pass. */
-static void run_pass(struct sp_scheduler *s)
+static void run_batch(struct sp_scheduler *s)
 {
     struct request *chosen[MAX_SEQS];
     struct sp_batch_seq seqs[MAX_SEQS];
@@ -265,7 +265,7 @@ void sp_scheduler_run(struct sp_scheduler *s, const struct sp_batch_seq *seq,
     hand_over(s);
     while (!own.done)
         if (is_due(s))
-            run_pass(s);
+            run_batch(s);
         else
             pthread_cond_wait(&own.waiter.woken, &s->lock);
     await_pass(s, &own.waiter);

@@ -120,9 +120,9 @@ size_t sp_speculator_cache_size(const struct sp_speculator *s)
 
 /* Runs ids[n_cached..n_cached+n-1] through the target and computes the last n_logits rows of
  * logits. The first n_committed rows will not be rolled back. */
-static enum sp_status run_pass(struct sp_speculator *s, size_t n, size_t n_committed,
-                               size_t n_logits, enum sp_priority priority, struct sp_pass *pass,
-                               struct sp_err *err)
+static enum sp_status run_target(struct sp_speculator *s, size_t n, size_t n_committed,
+                                 size_t n_logits, enum sp_priority priority, struct sp_pass *pass,
+                                 struct sp_err *err)
 {
     struct sp_batch_seq seq = {
         .decoder = s->decoder,
@@ -270,7 +270,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             continue;
         }
         rows = rows_of_pass(s, n, checkpoint);
-        if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))
+        if ((st = run_target(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))
             break;
         if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
         commit(s, rows);
@@ -369,7 +369,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     enum sp_status st;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
-    if ((st = run_pass(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO, &done, err))) return st;
+    if ((st = run_target(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO, &done, err))) return st;
     t0 = sp_seconds();
     round->other_rows = done.n_rows - (n + 1);
     round->n_others = done.n_seqs - 1;
@@ -433,7 +433,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
-    if ((st = run_pass(s, n_rows, 0, n_rows, SP_PRIORITY_EXCLUSIVE, &pass, err))) return st;
+    if ((st = run_target(s, n_rows, 0, n_rows, SP_PRIORITY_EXCLUSIVE, &pass, err))) return st;
     *verify_seconds = pass.seconds;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached))
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
