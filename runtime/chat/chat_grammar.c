@@ -65,12 +65,12 @@ static uint32_t spelled_call(struct sp_chat_grammar_builder *b, const struct sp_
                              const char *name, uint32_t next)
 {
     const struct sp_tool_call_format *s = syntax_of(b);
-    const bool python = s->style == SP_TOOL_CALL_PYTHON, tagged = s->style == SP_TOOL_CALL_TAGGED;
-    const char *tag = python ? "" : s->before_arguments;
+    const char *tag = s->before_arguments;
+    const char *open = "{", *close = "}"; /* NULL: whitespace may be there */
     struct sp_argument_notation notation = {
         .before_key = "",
-        .after_key = python ? "=" : ":",
-        .before_text = python ? NULL : s->quote,
+        .after_key = ":",
+        .before_text = s->quote,
         .after_text = s->quote,
         .before_value = "",
         .after_value = "",
@@ -80,8 +80,15 @@ static uint32_t spelled_call(struct sp_chat_grammar_builder *b, const struct sp_
         .keys_are_words = true,
     };
 
-    if (tagged) {
+    if (s->style == SP_TOOL_CALL_PYTHON) {
+        tag = "";
+        open = "(";
+        close = ")";
+        notation.after_key = "=";
+        notation.before_text = NULL;
+    } else if (s->style == SP_TOOL_CALL_TAGGED) {
         tag = s->after_name;
+        open = close = NULL;
         notation = (struct sp_argument_notation){
             .before_key = s->before_key,
             .after_key = "",
@@ -94,11 +101,9 @@ static uint32_t spelled_call(struct sp_chat_grammar_builder *b, const struct sp_
             .separator = "",
         };
     }
-    next = tagged ? sp_chat_grammar_whitespace(b, next)
-                  : sp_grammar_string(b->g, python ? ")" : "}", next);
+    next = close ? sp_grammar_string(b->g, close, next) : sp_chat_grammar_whitespace(b, next);
     next = sp_chat_grammar_arguments(b, function, &notation, next);
-    next = tagged ? sp_chat_grammar_whitespace(b, next)
-                  : sp_grammar_string(b->g, python ? "(" : "{", next);
+    next = open ? sp_grammar_string(b->g, open, next) : sp_chat_grammar_whitespace(b, next);
     return sp_grammar_string(b->g, name, sp_chat_grammar_close_tag(b, tag, next));
 }
 
