@@ -75,6 +75,11 @@ static inline size_t sp_pack_tensor_n_matrices(const struct sp_pack_tensor *t)
     return t->rank > 2 ? (size_t)sp_n_elements(t->shape, t->rank - 2) : 1;
 }
 
+/* The digests of a file's parts. */
+struct sp_part_digests {
+    uint64_t target, draft;
+};
+
 struct sp_pack_section {
     enum sp_section kind;
     enum sp_part part;

@@ -330,10 +330,10 @@ enum sp_status sp_pack_expect_model(const struct sp_pack *pack, struct sp_err *e
                          pack->path);
 }
 
-enum sp_status sp_pack_part_digest(uint64_t *out, const struct sp_pack *pack, enum sp_part part,
-                                   struct sp_err *err)
+enum sp_status sp_pack_part_digests(struct sp_part_digests *out, const struct sp_pack *pack,
+                                    struct sp_err *err)
 {
-    return sp_pack_digest_part(out, pack->tensors, pack->header.n_tensors, part, err);
+    return sp_pack_digest_parts(out, pack->tensors, pack->header.n_tensors, err);
 }
 
 static enum sp_status check_section_digest(const struct sp_pack *pack,
@@ -396,13 +396,24 @@ static enum sp_status check_gap(const struct sp_pack *pack, size_t i, const uint
 
 enum sp_status sp_pack_check_tensor(const struct sp_pack *pack, size_t i, struct sp_err *err)
 {
+    enum { AT_ONCE = 8 << 20 };
     enum sp_status st;
     const struct sp_pack_tensor *t = &pack->tensors[i];
+    struct sp_hash *hash;
 
     if ((st = check_gap(pack, i, t->data, err))) return st;
-    if (sp_hash64(t->data, t->size) == t->digest) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s: tensor %s of the %s does not match its digest", pack->path,
-                   t->name, sp_part_name(t->part));
+    if ((st = sp_hash_new(&hash, err))) return st;
+    for (uint64_t at = 0; at < t->size; at += AT_ONCE) {
+        size_t n = t->size - at < AT_ONCE ? (size_t)(t->size - at) : AT_ONCE;
+        sp_hash_update(hash, t->data + at, n);
+        if (pack->mapping.data) sp_file_unload(t->data + at, n);
+    }
+    if (sp_hash_digest(hash) != t->digest) {
+        st = sp_fail(err, SP_E_INPUT, "%s: tensor %s of the %s does not match its digest",
+                     pack->path, t->name, sp_part_name(t->part));
+    }
+    sp_hash_free(hash);
+    return st;
 }
 
 enum sp_status sp_pack_check_section(const struct sp_pack *pack, size_t i, struct sp_err *err)

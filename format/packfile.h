@@ -61,12 +61,13 @@ SP_MUST_CHECK enum sp_status sp_pack_read_section(const struct sp_pack *pack, en
                                                   enum sp_section kind, struct sp_text *text,
                                                   struct sp_err *err);
 
-/* Names the tensors of a part, their types, shapes and bytes; recorded in the pairing section. */
-SP_MUST_CHECK enum sp_status sp_pack_part_digest(uint64_t *out, const struct sp_pack *pack,
-                                                 enum sp_part part, struct sp_err *err);
+/* Name the tensors of each part, their types, shapes and bytes; recorded in the pairing section. */
+SP_MUST_CHECK enum sp_status sp_pack_part_digests(struct sp_part_digests *out,
+                                                  const struct sp_pack *pack, struct sp_err *err);
 
 /* Checks the digest of tensor i, or section i, against the bytes, and that the padding before it is
- * zero; names it on mismatch (SP_E_INPUT). */
+ * zero; names it on mismatch (SP_E_INPUT). The memory of a tensor's mapped bytes is released as
+ * they are read. */
 SP_MUST_CHECK enum sp_status sp_pack_check_tensor(const struct sp_pack *pack, size_t i,
                                                   struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_pack_check_section(const struct sp_pack *pack, size_t i,

@@ -280,21 +280,25 @@ bool sp_pack_next_offset(uint64_t *out, uint64_t end, bool first)
     return true;
 }
 
-enum sp_status sp_pack_digest_part(uint64_t *out, const struct sp_pack_tensor *tensors, size_t n,
-                                   enum sp_part part, struct sp_err *err)
+enum sp_status sp_pack_digest_parts(struct sp_part_digests *out,
+                                    const struct sp_pack_tensor *tensors, size_t n,
+                                    struct sp_err *err)
 {
     enum sp_status st;
     struct sp_hash *hash = NULL;
 
     if ((st = sp_hash_new(&hash, err))) return st;
-    for (size_t i = 0; i < n; i++) {
-        uint8_t digest[8];
-        if (tensors[i].part != part) continue;
-        sp_put64(digest, tensors[i].digest);
-        sp_hash_update(hash, tensors[i].name, strlen(tensors[i].name) + 1);
-        sp_hash_update(hash, digest, sizeof digest);
+    for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        sp_hash_reset(hash);
+        for (size_t i = 0; i < n; i++) {
+            uint8_t digest[8];
+            if (tensors[i].part != (enum sp_part)part) continue;
+            sp_put64(digest, tensors[i].digest);
+            sp_hash_update(hash, tensors[i].name, strlen(tensors[i].name) + 1);
+            sp_hash_update(hash, digest, sizeof digest);
+        }
+        *(part == SP_PART_TARGET ? &out->target : &out->draft) = sp_hash_digest(hash);
     }
-    *out = sp_hash_digest(hash);
     sp_hash_free(hash);
     return SP_OK;
 }

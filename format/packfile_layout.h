@@ -86,9 +86,9 @@ bool sp_pack_section_valid(enum sp_section kind, enum sp_part part);
 /* Where the thing after byte `end` begins: on a fresh page when it is the first of its region. */
 bool sp_pack_next_offset(uint64_t *out, uint64_t end, bool first);
 
-/* Digest of a part's tensors, from their names and digests, in order (spectool-pack(5)). */
-SP_MUST_CHECK enum sp_status sp_pack_digest_part(uint64_t *out,
-                                                 const struct sp_pack_tensor *tensors, size_t n,
-                                                 enum sp_part part, struct sp_err *err);
+/* Digests of each part's tensors, from their names and digests, in order (spectool-pack(5)). */
+SP_MUST_CHECK enum sp_status sp_pack_digest_parts(struct sp_part_digests *out,
+                                                  const struct sp_pack_tensor *tensors, size_t n,
+                                                  struct sp_err *err);
 
 #endif

@@ -322,8 +322,8 @@ static enum sp_status check_complete(const struct sp_pack_writer *w, struct sp_e
     return SP_OK;
 }
 
-enum sp_status sp_pack_writer_part_digest(uint64_t *out, const struct sp_pack_writer *w,
-                                          enum sp_part part, struct sp_err *err)
+enum sp_status sp_pack_writer_part_digests(struct sp_part_digests *out,
+                                           const struct sp_pack_writer *w, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pack_tensor *tensors = NULL;
@@ -332,7 +332,7 @@ enum sp_status sp_pack_writer_part_digest(uint64_t *out, const struct sp_pack_wr
     if ((st = sp_new(&tensors, w->n_slots, sizeof *tensors, err))) return st;
     for (size_t i = 0; i < w->n_slots; i++)
         tensors[i] = w->slots[i].tensor;
-    st = sp_pack_digest_part(out, tensors, w->n_slots, part, err);
+    st = sp_pack_digest_parts(out, tensors, w->n_slots, err);
     free(tensors);
     return st;
 }

@@ -47,10 +47,10 @@ void sp_pack_writer_copies(struct sp_pack_writer *w, const struct sp_pack *sourc
 SP_MUST_CHECK enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i,
                                                 const void *bytes, size_t size, struct sp_err *err);
 
-/* The digest that sp_pack_part_digest will give for a part; all its tensors must be complete. */
-SP_MUST_CHECK enum sp_status sp_pack_writer_part_digest(uint64_t *out,
-                                                        const struct sp_pack_writer *w,
-                                                        enum sp_part part, struct sp_err *err);
+/* The digests that sp_pack_part_digests will give; all tensors must be complete. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_part_digests(struct sp_part_digests *out,
+                                                         const struct sp_pack_writer *w,
+                                                         struct sp_err *err);
 
 /* *file_size = bytes of the file with the tensors given to open and the sections given so far. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_measure(uint64_t *file_size, struct sp_pack_writer *w,

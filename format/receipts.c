@@ -100,8 +100,7 @@ enum sp_status sp_receipts_read(struct sp_json **out, const struct sp_pack *pack
 
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &section, err);
     if (st || section.at == NULL) return st;
-    if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) goto done;
-    if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) goto done;
+    if ((st = sp_pack_part_digests(&digests, pack, err))) goto done;
     st = sp_receipts_join(&text, &n_dropped, &section, NULL, 0, &digests, err);
     if (st) sp_context(err, "%s", sp_pack_path(pack));
     if (text.at)

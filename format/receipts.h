@@ -10,11 +10,6 @@
 /* The kinds, as the member "kind" names them. */
 extern const char sp_receipt_types[], sp_receipt_draft_type[];
 
-/* The digests of a file's parts (sp_pack_part_digest); those of a missing draft are not used. */
-struct sp_part_digests {
-    uint64_t target, draft;
-};
-
 /* *out = the receipts of a file, an array in the order in which they were added; owned by the
  * caller (sp_json_free); NULL: none. SP_E_INPUT: damaged. */
 SP_MUST_CHECK enum sp_status sp_receipts_read(struct sp_json **out, const struct sp_pack *pack,
@@ -22,7 +17,7 @@ SP_MUST_CHECK enum sp_status sp_receipts_read(struct sp_json **out, const struct
 
 /* *text = the section of a file with the parts `digests`: the receipts of the section `before`
  * that count and are not of the kind of an added one, and the `added` ones. Both sections may be
- * none. *n_dropped = how many of `before` do not count. */
+ * none. Digests of a missing draft are not used. *n_dropped = how many of `before` do not count. */
 SP_MUST_CHECK enum sp_status sp_receipts_join(struct sp_text *text, size_t *n_dropped,
                                               const struct sp_text *before,
                                               const struct sp_text *added, size_t n_added,

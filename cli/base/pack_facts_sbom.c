@@ -106,8 +106,7 @@ enum sp_status sp_pack_facts_to_sbom(const struct sp_pack_facts *facts, const ch
 
     if (sp_pack_is_outline(pack))
         return sp_fail(err, SP_E_USAGE, "%s: only a packed file has digests for --sbom", name);
-    if ((st = sp_pack_part_digest(&digests.target, pack, SP_PART_TARGET, err))) return st;
-    if ((st = sp_pack_part_digest(&digests.draft, pack, SP_PART_DRAFT, err))) return st;
+    if ((st = sp_pack_part_digests(&digests, pack, err))) return st;
     sp_json_out_put(&out, "{name:%s", name);
     sp_json_out_print(&out,
                       ", \"spdxVersion\": \"SPDX-2.3\", \"dataLicense\": \"CC0-1.0\", "

@@ -138,18 +138,14 @@ void sp_create_job_release(struct sp_create_job *job);
 /* Prints the record for a draft and the digests of the two parts. */
 SP_MUST_CHECK enum sp_status sp_pairing_record_print(struct sp_text *text,
                                                      const struct sp_config *draft,
-                                                     uint64_t target_digest, uint64_t draft_digest,
+                                                     const struct sp_part_digests *digests,
                                                      struct sp_err *err);
 
 /* Writes the record as a section of a file. */
 SP_MUST_CHECK enum sp_status sp_pairing_record_put(struct sp_pack_writer *w,
                                                    const struct sp_config *draft,
-                                                   uint64_t target_digest, uint64_t draft_digest,
+                                                   const struct sp_part_digests *digests,
                                                    struct sp_err *err);
-/* The same with the digests of the tensors that were written. */
-SP_MUST_CHECK enum sp_status sp_pairing_record_write(struct sp_pack_writer *w,
-                                                     const struct sp_config *draft,
-                                                     struct sp_err *err);
 
 /* Checks that a file's pairing record names the parts that are in it. SP_OK if there is neither a
  * draft nor a record; SP_E_INPUT if there is only one of them or a digest differs. */

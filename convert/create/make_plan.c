@@ -194,11 +194,10 @@ static enum sp_status open_choices(struct maker *m, enum sp_part part, struct sp
 static enum sp_status open_all_choices(struct maker *m, struct sp_err *err)
 {
     const struct sp_type_rule *rule = sp_type_rules_first(&m->job->options->rules, SP_PART_DRAFT);
-    enum sp_status st = open_choices(m, SP_PART_TARGET, err);
+    enum sp_status st = each_part(m, open_choices, err);
 
-    if (st) return st;
-    if (m->job->has_draft) return open_choices(m, SP_PART_DRAFT, err);
-    return rule ? sp_fail(err, SP_E_USAGE, "rule %s: there is no draft", rule->text) : SP_OK;
+    if (st || m->job->has_draft || rule == NULL) return st;
+    return sp_fail(err, SP_E_USAGE, "rule %s: there is no draft", rule->text);
 }
 
 static enum sp_status add_to(struct sp_plan *plan, const struct maker *m, enum sp_part part,

@@ -52,8 +52,7 @@ static void put_eagle(struct sp_json_out *out, const struct sp_draft_config *d)
 }
 
 enum sp_status sp_pairing_record_print(struct sp_text *text, const struct sp_config *draft,
-                                       uint64_t target_digest, uint64_t draft_digest,
-                                       struct sp_err *err)
+                                       const struct sp_part_digests *digests, struct sp_err *err)
 {
     enum sp_draft_kind kind = draft->draft.kind;
     struct sp_json_out out = {0};
@@ -72,45 +71,30 @@ enum sp_status sp_pairing_record_print(struct sp_text *text, const struct sp_con
                           i ? "," : "", rope_names[r->kind], r->theta, r->factor, r->n_rot);
     }
     sp_json_out_print(&out, "],\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\"}",
-                      target_digest, draft_digest);
+                      digests->target, digests->draft);
     return sp_json_out_take(text, &out, err);
 }
 
 enum sp_status sp_pairing_record_put(struct sp_pack_writer *w, const struct sp_config *draft,
-                                     uint64_t target_digest, uint64_t draft_digest,
-                                     struct sp_err *err)
+                                     const struct sp_part_digests *digests, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_text text;
 
-    st = sp_pairing_record_print(&text, draft, target_digest, draft_digest, err);
-    if (st) return st;
+    if ((st = sp_pairing_record_print(&text, draft, digests, err))) return st;
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text.at, text.size, err);
     free(text.at);
     return st;
 }
 
-enum sp_status sp_pairing_record_write(struct sp_pack_writer *w, const struct sp_config *draft,
-                                       struct sp_err *err)
-{
-    enum sp_status st;
-    uint64_t target_digest, draft_digest;
-
-    if ((st = sp_pack_writer_part_digest(&target_digest, w, SP_PART_TARGET, err))) return st;
-    if ((st = sp_pack_writer_part_digest(&draft_digest, w, SP_PART_DRAFT, err))) return st;
-    return sp_pairing_record_put(w, draft, target_digest, draft_digest, err);
-}
-
-static enum sp_status check_digest(const struct sp_pack *pack, const struct sp_json *record,
-                                   enum sp_part part, struct sp_err *err)
+static enum sp_status check_digest(uint64_t digest, const struct sp_json *record, enum sp_part part,
+                                   struct sp_err *err)
 {
     enum sp_status st;
     const char *stated = NULL;
     char found[20];
-    uint64_t digest;
 
     if ((st = sp_json_get_string(record, sp_part_name(part), &stated, err))) return st;
-    if ((st = sp_pack_part_digest(&digest, pack, part, err))) return st;
     snprintf(found, sizeof found, "%016" PRIx64, digest);
     if (stated && strcmp(stated, found) == 0) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "the %s has digest %s, but the record has %s",
@@ -120,13 +104,15 @@ static enum sp_status check_digest(const struct sp_pack *pack, const struct sp_j
 static enum sp_status check_record(const struct sp_pack *pack, const struct sp_text *text,
                                    struct sp_err *err)
 {
+    struct sp_part_digests digests;
     struct sp_json *record = NULL;
     enum sp_status st =
         sp_json_parse_within(&record, text->at, text->size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
 
     if (st) return st;
-    st = check_digest(pack, record, SP_PART_TARGET, err);
-    if (!st) st = check_digest(pack, record, SP_PART_DRAFT, err);
+    st = sp_pack_part_digests(&digests, pack, err);
+    if (!st) st = check_digest(digests.target, record, SP_PART_TARGET, err);
+    if (!st) st = check_digest(digests.draft, record, SP_PART_DRAFT, err);
     sp_json_free(record);
     return st;
 }

@@ -325,6 +325,7 @@ enum sp_status sp_synthetic_write(const char *path, const struct sp_synthetic_op
                                   struct sp_err *err)
 {
     struct job job = {.callbacks = &options->callbacks};
+    struct sp_part_digests digests;
     enum sp_status st;
 
     if ((st = open_models(&job, options, err))) goto done;
@@ -333,7 +334,10 @@ enum sp_status sp_synthetic_write(const char *path, const struct sp_synthetic_op
     if (st) goto done;
     if ((st = write_texts(&job, err))) goto done;
     if ((st = write_tensors(&job, err))) goto done;
-    if (job.n_models > 1) st = sp_pairing_record_write(job.writer, &job.models[1].config, err);
+    if (job.n_models > 1) {
+        st = sp_pack_writer_part_digests(&digests, job.writer, err);
+        if (!st) st = sp_pairing_record_put(job.writer, &job.models[1].config, &digests, err);
+    }
     if (!st) st = sp_pack_writer_finish(job.writer, NULL, err);
 done:
     sp_pack_writer_close(job.writer);

@@ -128,23 +128,20 @@ static enum sp_status print_draft_choice(struct sp_text *out, const char *member
 /* The receipts of a packed source that are about the weights as they were written, and those of the
  * choices of types. */
 static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_create_job *job,
-                                     struct sp_err *err)
+                                     const struct sp_part_digests *digests, struct sp_err *err)
 {
     const struct sp_pack *pack = job->target.pack;
     const char *draft_choice = job->options->draft_choice;
-    struct sp_part_digests digests = {0};
     struct sp_text added[2] = {{0}}, before = {0}, text = {0};
     size_t n_added = 0, n_dropped;
     enum sp_status st;
 
-    if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err))) return st;
-    if ((st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) return st;
-    if ((st = print_types(&added[0], job, digests.target, err))) return st;
+    if ((st = print_types(&added[0], job, digests->target, err))) return st;
     if (added[0].at) n_added++;
-    if (draft_choice) st = print_draft_choice(&added[n_added++], draft_choice, &digests, err);
+    if (draft_choice) st = print_draft_choice(&added[n_added++], draft_choice, digests, err);
     if (!st && pack)
         st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &before, err);
-    if (!st) st = sp_receipts_join(&text, &n_dropped, &before, added, n_added, &digests, err);
+    if (!st) st = sp_receipts_join(&text, &n_dropped, &before, added, n_added, digests, err);
     if (!st && text.at) st = write_text(w, SP_PART_FILE, SP_SECTION_RECEIPTS, &text, err);
     if (!st) st = note_dropped(n_dropped, &job->options->callbacks, err);
     free(added[0].at);
@@ -216,7 +213,7 @@ enum sp_status sp_create_job_measure(uint64_t *most, const struct sp_create_job 
     enum { DIGITS = 64 }; /* by how much two compressed records with other digests may differ */
     enum { RECEIPT_SIZE = 256 }; /* more than one takes at its longest */
     enum { RECEIPTS = RECEIPT_SIZE + SP_PACK_SECTION_ENTRY + 2 * SP_PACK_ALIGN };
-    static const uint64_t RANDOM = 0x9e3779b97f4a7c15;
+    static const struct sp_part_digests random = {0x9e3779b97f4a7c15, ~0x9e3779b97f4a7c15u};
     const struct sp_pack *pack = job->target.pack;
     const struct sp_pack_section *receipts =
         pack ? sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS) : NULL;
@@ -226,8 +223,7 @@ enum sp_status sp_create_job_measure(uint64_t *most, const struct sp_create_job 
 
     if ((st = open_writer(&w, &job->plan, NULL, false, err))) return st;
     st = write_sections(w, job, &silent, err);
-    if (!st && job->has_draft)
-        st = sp_pairing_record_put(w, &job->draft.config, RANDOM, ~RANDOM, err);
+    if (!st && job->has_draft) st = sp_pairing_record_put(w, &job->draft.config, &random, err);
     if (!st) st = sp_pack_writer_measure(&size, w, err);
     if (!st && outline) st = sp_pack_writer_outline(w, outline, err);
     /* The receipts of a packed source may be left to the file. */
@@ -243,6 +239,7 @@ enum sp_status sp_create_job_write(uint64_t *file_size, const struct sp_create_j
     enum sp_status st;
     struct sp_pool *pool = NULL;
     struct sp_pack_writer *w = NULL;
+    struct sp_part_digests digests;
 
     if (o->outline && !o->only_read) return sp_create_job_measure(file_size, job, job->output, err);
     if (!o->only_read) {
@@ -254,8 +251,10 @@ enum sp_status sp_create_job_write(uint64_t *file_size, const struct sp_create_j
     if ((st = sp_pool_open(&pool, o->n_threads, err))) goto done;
     st = sp_plan_execute(&job->plan, w, pool, &o->callbacks, err);
     if (st || o->only_read) goto done;
-    if (job->has_draft && (st = sp_pairing_record_write(w, &job->draft.config, err))) goto done;
-    if ((st = write_receipts(w, job, err))) goto done;
+    if ((st = sp_pack_writer_part_digests(&digests, w, err))) goto done;
+    if (job->has_draft && (st = sp_pairing_record_put(w, &job->draft.config, &digests, err)))
+        goto done;
+    if ((st = write_receipts(w, job, &digests, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);
 done:
     sp_pool_close(pool);

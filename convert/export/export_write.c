@@ -3,7 +3,6 @@
 #include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
-#include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "format/safetensors_write.h"
@@ -19,7 +18,6 @@ enum {
     TRANSPOSED_ELEMENTS = 1 << 21, /* of a chunk whose columns are written one by one */
     RUN_ELEMENTS = 1 << 16,        /* decoded at a time, so that they stay in a core's own cache */
     ROW_STEP = 2 * SP_PANEL_ROWS,  /* chunks of two tensors in turn hold whole panels of both */
-    HASH_SIZE = 8 << 20,
 };
 
 /* Rows of an item, counted by its cuts from first_cut on; if item is NULL, a stored tensor whose
@@ -162,26 +160,6 @@ static enum sp_status cut_chunks(struct exporter *x, struct sp_err *err)
 }
 
 /* ---- one chunk ---- */
-
-/* A tensor's bytes against its digest, a few at a time: they need not all stay in memory. */
-static enum sp_status check(const struct chunk *chunk, struct sp_err *err)
-{
-    const struct sp_pack_tensor *t = sp_pack_tensor(chunk->pack, chunk->tensor);
-    struct sp_hash *hash = NULL;
-    enum sp_status st;
-
-    if ((st = sp_hash_new(&hash, err))) return st;
-    for (uint64_t at = 0; at < t->size; at += HASH_SIZE) {
-        size_t n = t->size - at < HASH_SIZE ? (size_t)(t->size - at) : HASH_SIZE;
-        sp_hash_update(hash, t->data + at, n);
-        sp_file_unload(t->data + at, n);
-    }
-    /* Reports damage in the words that every reader of damaged files uses. */
-    if (sp_hash_digest(hash) != t->digest)
-        st = sp_pack_check_tensor(chunk->pack, chunk->tensor, err);
-    sp_hash_free(hash);
-    return st;
-}
 
 /* Rows first..first+n-1 of a matrix into the worker's run: whole panels of them, so that *skipped
  * rows stand in front; *n becomes how many of the wanted ones there are. */
@@ -352,7 +330,7 @@ static enum sp_status run_chunk(struct exporter *x, struct worker *w, const stru
 {
     enum sp_status st;
 
-    if (chunk->item == NULL) return check(chunk, err);
+    if (chunk->item == NULL) return sp_pack_check_tensor(chunk->pack, chunk->tensor, err);
     st = chunk->item->marks_tokens ? put_marks(x, w, chunk, err) : put_rows(x, w, chunk, err);
     if (st == SP_E_INPUT) sp_context(err, "tensor %s", chunk->item->tensor.name);
     return st;

@@ -100,7 +100,7 @@ TEST(test_hand_made_file_is_read)
 {
     uint8_t *bytes = minimal();
     struct sp_pack *pack = NULL;
-    uint64_t digest;
+    struct sp_part_digests digests;
 
     assert_ok(sp_pack_open_bytes(&pack, bytes, MINIMAL_SIZE, "minimal", why));
     assert_int_equal(sp_pack_n_tensors(pack), 3);
@@ -128,8 +128,8 @@ TEST(test_hand_made_file_is_read)
     assert_memory_equal(sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP)->data,
                         "\x01\x02\x03\x04", 4);
 
-    assert_ok(sp_pack_part_digest(&digest, pack, SP_PART_TARGET, why));
-    assert_true(digest == 0xd3ab03de73808528u);
+    assert_ok(sp_pack_part_digests(&digests, pack, why));
+    assert_true(digests.target == 0xd3ab03de73808528u);
     sp_pack_close(pack);
     assert_ok(verify(bytes, MINIMAL_SIZE, why));
 }
@@ -368,7 +368,7 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
     static const size_t where[] = {8192, 4224, 4096}, size[] = {2, 8, 128};
     struct sp_pack_tensor tensors[3];
     struct sp_pack_writer *w = NULL;
-    uint64_t digest;
+    struct sp_part_digests digests;
 
     for (size_t i = 0; i < 3; i++)
         tensors[i] = three[order[i]];
@@ -389,8 +389,8 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
         assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]], half, NULL));
         assert_ok(sp_pack_writer_put(w, i, bytes + where[order[i]] + half, half, NULL));
     }
-    assert_ok(sp_pack_writer_part_digest(&digest, w, SP_PART_TARGET, NULL));
-    assert_true(digest == 0xd3ab03de73808528u);
+    assert_ok(sp_pack_writer_part_digests(&digests, w, NULL));
+    assert_true(digests.target == 0xd3ab03de73808528u);
     assert_ok(sp_pack_writer_finish(w, NULL, NULL));
     sp_pack_writer_close(w);
 }

@@ -91,15 +91,15 @@ TEST(receipts_of_a_file_are_read)
 {
     struct sp_pack *pack = open_file(NULL);
     struct sp_json *receipts = NULL;
-    uint64_t target;
+    struct sp_part_digests found;
 
-    assert_ok(sp_pack_part_digest(&target, pack, SP_PART_TARGET, NULL));
+    assert_ok(sp_pack_part_digests(&found, pack, NULL));
     assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_null(receipts);
     sp_pack_close(pack);
     pack = open_file(keep_format("[" EVALUATION ",{\"kind\":\"types\",\"target\":\"%016" PRIx64
                                  "\",\"size\":500}]",
-                                 target));
+                                 found.target));
     assert_ok(sp_receipts_read(&receipts, pack, NULL));
     assert_int_equal(sp_json_len(receipts), 1);
     assert_string_equal(sp_json_get_text(sp_json_at(receipts, 0), "kind"), sp_receipt_types);

@@ -538,10 +538,11 @@ TEST(pairing_record)
         "\"markov_head_type\":\"gated\",\"confidence_head\":true,\"rope\":[{\"type\":\"default\","
         "\"theta\":1000000,\"factor\":1,\"rotated\":16}],\"target\":\"0000000000000001\","
         "\"draft\":\"0000000000000002\"}";
+    static const struct sp_part_digests digests = {1, 2};
     struct sp_text text;
 
     assert_ok(
-        sp_pairing_record_print(&text, config_read_testdata("dspark_gated", NULL), 1, 2, why));
+        sp_pairing_record_print(&text, config_read_testdata("dspark_gated", NULL), &digests, why));
     assert_int_equal(text.size, sizeof want - 1);
     assert_memory_equal(text.at, want, text.size);
     free(text.at);
