@@ -170,22 +170,6 @@ static void apply_gate(const struct sp_product_job *job, const struct sp_row_gro
         const float *up =
             p->factors ? p->factors + t * p->ld_factors + begin : result_row(job, p + 1, t, first);
         switch (p->activation) {
-        case SP_SILU:
-            if (p->limit != 0) limit_factors(p, y, result_row(job, p + 1, t, first), len);
-            v->silu_mul(y, up, len);
-            break;
-        case SP_GELU_TANH:
-            v->gelu_tanh_mul(y, up, len);
-            break;
-        case SP_GELU_ERF:
-            v->gelu_erf_mul(y, up, len);
-            break;
-        case SP_RELU:
-            sp_relu_mul(y, up, len);
-            break;
-        case SP_RELU2:
-            v->relu2_mul(y, up, len);
-            break;
         case SP_SWIGLU_CLAMPED:
             v->swiglu_clamped(y, up, p->limit, len);
             break;
@@ -194,6 +178,11 @@ static void apply_gate(const struct sp_product_job *job, const struct sp_row_gro
             break;
         case SP_XIELU:
             sp_xielu_row(y, p->xielu, len);
+            break;
+        default:
+            if (p->activation == SP_SILU && p->limit != 0)
+                limit_factors(p, y, result_row(job, p + 1, t, first), len);
+            v->gates[p->activation](y, up, len);
             break;
         }
     }

@@ -267,7 +267,7 @@ static void cut_row(void *context, size_t t)
     cut = mean + job->layer->altup.cutoff * sqrt(square / (double)n);
     for (size_t i = 0; i < n; i++)
         gate[i] = gate[i] > cut ? (float)(gate[i] - cut) : 0;
-    ws->backend->vector->gelu_tanh_mul(gate, ws->up + t * ws->ld_ffn, n);
+    ws->backend->vector->gates[SP_GELU_TANH](gate, ws->up + t * ws->ld_ffn, n);
 }
 
 void sp_sparse_gate_run(struct sp_workspace *ws, const struct sp_layer *layer, size_t n)

@@ -113,7 +113,7 @@ static void gate_row(void *context, size_t t)
     if (sigmoid)
         vector->sigmoid_mul(out, z, s->n_values);
     else
-        vector->silu_mul(z, out, s->n_values);
+        vector->gates[SP_SILU](z, out, s->n_values);
     memcpy(y, sigmoid ? out : z, s->n_values * sizeof *y);
 }
 

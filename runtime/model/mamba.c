@@ -160,7 +160,7 @@ static void gate_row(void *context, size_t t)
         vector->fma(out + h * c->head_dim, x + h * c->head_dim, w->d[h], c->head_dim);
     if (c->z_scale != 1) vector->scale(z, (float)c->z_scale, s->n_values);
     if (c->norm == SP_MAMBA_NORM_GATED) norm_groups(job, out, out);
-    vector->silu_mul(z, out, s->n_values);
+    vector->gates[SP_SILU](z, out, s->n_values);
     if (w->norm && c->norm == SP_MAMBA_GATED_NORM)
         norm_groups(job, y, z);
     else

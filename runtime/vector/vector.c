@@ -47,12 +47,6 @@ void sp_clamp(float *y, float limit, size_t n)
     }
 }
 
-void sp_relu_mul(float *y, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = y[i] > 0 ? y[i] * up[i] : 0;
-}
-
 /* Computes e^x - 1 as 2 t / (1 - t), t = tanh(x / 2), which has no cancellation near 0. */
 void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n)
 {

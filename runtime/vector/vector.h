@@ -8,6 +8,7 @@
 #define SP_RUNTIME_VECTOR_VECTOR_H
 
 #include "format/base/err.h"
+#include "format/config/config.h"
 #include "runtime/spectool.h"
 
 #include <stdbool.h>
@@ -86,19 +87,19 @@ struct sp_vector_kv {
     void (*weigh)(const struct sp_kv_rows *rows);
 };
 
+/* y = f(y) * up, f being SiLU, GELU (by tanh or erf), max(y, 0) or its square. */
+typedef void sp_gate_fn(float *y, const float *up, size_t n);
+
 struct sp_vector {
     const char *name; /* as in quantize/kernels/kernels.h */
 
     /* y = x * (1 / sqrt(mean(x^2) + eps)) * w; w NULL: no weight. y may be x. */
     void (*rms_norm)(float *y, const float *x, const float *w, size_t n, float eps);
-    void (*add)(float *y, const float *x, size_t n);            /* y += x */
-    void (*scale)(float *y, float factor, size_t n);            /* y *= factor */
-    void (*fma)(float *y, const float *x, float f, size_t n);   /* y = fmaf(x, f, y) */
-    void (*mul)(float *y, const float *x, size_t n);            /* y *= x */
-    void (*silu_mul)(float *y, const float *up, size_t n);      /* y = silu(y) * up */
-    void (*gelu_tanh_mul)(float *y, const float *up, size_t n); /* y = gelu_tanh(y) * up */
-    void (*gelu_erf_mul)(float *y, const float *up, size_t n);  /* y = gelu_erf(y) * up */
-    void (*relu2_mul)(float *y, const float *up, size_t n);     /* y = max(y, 0)^2 * up */
+    void (*add)(float *y, const float *x, size_t n);          /* y += x */
+    void (*scale)(float *y, float factor, size_t n);          /* y *= factor */
+    void (*fma)(float *y, const float *x, float f, size_t n); /* y = fmaf(x, f, y) */
+    void (*mul)(float *y, const float *x, size_t n);          /* y *= x */
+    sp_gate_fn *const *gates; /* by enum sp_activation, of those without parameters; static */
     /* gpt-oss: y = (u + 1) g sigmoid(1.702 g), g = min(y, limit), u = clamp(up, -limit, limit). */
     void (*swiglu_clamped)(float *y, const float *up, float limit, size_t n);
     void (*silu)(float *y, size_t n);                                    /* y = silu(y) */
@@ -150,9 +151,6 @@ void sp_shorten(float *x, float limit, size_t n);
 
 /* Clamps each element to -limit..limit. All instruction sets use the same code. */
 void sp_clamp(float *y, float limit, size_t n);
-
-/* y = max(y, 0) * up. All instruction sets use the same code. */
-void sp_relu_mul(float *y, const float *up, size_t n);
 
 /* xIELU (arXiv 2411.13010) of each element. All instruction sets use the same code.
  *

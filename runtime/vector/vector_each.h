@@ -8,6 +8,7 @@
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/fmath_exp.h"
 #include "runtime/vector/rng.h"
+#include "runtime/vector/vector.h"
 
 #include <stddef.h>
 
@@ -72,6 +73,14 @@ static void gelu_erf_mul(float *y, const float *up, size_t n)
         y[i] = sp_gelu_erff(y[i]) * up[i];
 }
 
+/* y = max(y, 0) * up */
+static void relu_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] > 0 ? y[i] * up[i] : 0;
+}
+
+/* y = max(y, 0)^2 * up */
 static void relu2_mul(float *y, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -79,6 +88,11 @@ static void relu2_mul(float *y, const float *up, size_t n)
         y[i] = r * r * up[i];
     }
 }
+
+static sp_gate_fn *const gates[] = {
+    [SP_SILU] = silu_mul, [SP_GELU_TANH] = gelu_tanh_mul, [SP_GELU_ERF] = gelu_erf_mul,
+    [SP_RELU] = relu_mul, [SP_RELU2] = relu2_mul,
+};
 
 static void swiglu_clamped(float *y, const float *up, float limit, size_t n)
 {

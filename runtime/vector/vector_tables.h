@@ -24,12 +24,11 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 #define SP_VECTOR_TABLE(set_name, caches)                                                          \
     {                                                                                              \
         .name = set_name, .fma = fma_row, .rms_norm = rms_norm, .add = add, .scale = scale,        \
-        .mul = mul, .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul,                          \
-        .gelu_erf_mul = gelu_erf_mul, .relu2_mul = relu2_mul, .silu = silu, .mul_add = mul_add,    \
-        .exp_mul = exp_mul, .softcap = softcap, .sigmoid_mul = sigmoid_mul,                        \
-        .swiglu_clamped = swiglu_clamped, .l2_norm = l2_norm, .rope = rope, .softmax = softmax,    \
-        .delta_step = delta_step, .state_step = state_step, .state_replay = state_replay,          \
-        .argmax = argmax, .soften = soften, .uniform = uniform, .kv = caches,                      \
+        .mul = mul, .gates = gates, .silu = silu, .mul_add = mul_add, .exp_mul = exp_mul,          \
+        .softcap = softcap, .sigmoid_mul = sigmoid_mul, .swiglu_clamped = swiglu_clamped,          \
+        .l2_norm = l2_norm, .rope = rope, .softmax = softmax, .delta_step = delta_step,            \
+        .state_step = state_step, .state_replay = state_replay, .argmax = argmax,                  \
+        .soften = soften, .uniform = uniform, .kv = caches,                                        \
     }
 
 /* sp_vector_kv.restore of q4, whose values are rotated. All instruction sets use the same code. */

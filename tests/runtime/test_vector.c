@@ -74,13 +74,14 @@ static void assert_same(const float *got, const float *want, size_t n, const cha
     X(scale, v->scale(y, factor, n))                                                               \
     X(multiply_add, v->fma(y, x, factor, n))                                                       \
     X(mul, v->mul(y, x, n))                                                                        \
-    X(silu_mul, v->silu_mul(y, x, n))                                                              \
-    X(gelu_mul, v->gelu_tanh_mul(y, x, n))                                                         \
+    X(silu_mul, v->gates[SP_SILU](y, x, n))                                                        \
+    X(gelu_mul, v->gates[SP_GELU_TANH](y, x, n))                                                   \
     X(softcap, v->softcap(y, 30, n))                                                               \
     X(sigmoid_mul, v->sigmoid_mul(y, x, n))                                                        \
     X(swiglu_clamped, v->swiglu_clamped(y, x, 7, n))                                               \
-    X(gelu_erf_mul, v->gelu_erf_mul(y, x, n))                                                      \
-    X(relu2_mul, v->relu2_mul(y, x, n))                                                            \
+    X(gelu_erf_mul, v->gates[SP_GELU_ERF](y, x, n))                                                \
+    X(relu_mul, v->gates[SP_RELU](y, x, n))                                                        \
+    X(relu2_mul, v->gates[SP_RELU2](y, x, n))                                                      \
     X(silu, v->silu(y, n))                                                                         \
     X(mul_add, v->mul_add(y, x, x, n))                                                             \
     X(exp_mul, v->exp_mul(y, x, factor, n))                                                        \
@@ -330,7 +331,7 @@ TEST(test_row_functions_are_right)
     for (size_t i = 0; i < N; i++)
         assert_true(out[i] == fmaf(x[i], 3, y[i]));
     memcpy(out, y, sizeof y);
-    ref->silu_mul(out, x, N);
+    ref->gates[SP_SILU](out, x, N);
     for (size_t i = 0; i < N; i++) {
         double want = (double)y[i] / (1 + exp(-(double)y[i])) * (double)x[i];
         assert_true(fabs((double)out[i] - want) < 4e-7 * fabs(want));
