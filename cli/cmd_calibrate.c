@@ -105,7 +105,7 @@ static enum sp_status note_quantized(const char *path, const char *command, stru
     if (st) return st;
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-        is_quantized |= t->part == SP_PART_TARGET && sp_dtype_info(t->dtype)->code_bits > 0;
+        is_quantized |= t->part == SP_PART_TARGET && sp_dtype_code_bits(t->dtype) > 0;
     }
     sp_pack_close(pack);
     if (is_quantized)

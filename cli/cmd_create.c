@@ -72,7 +72,7 @@ static void print_cost(enum sp_dtype type, const char *output, uint64_t n_weight
     const char *advice = "";
 
     if (cost == NULL) return;
-    if (n_weights < SMALL && !is_calibrated && sp_dtype_info(type)->code_bits)
+    if (n_weights < SMALL && !is_calibrated && sp_dtype_code_bits(type))
         advice = "; below 1B parameters --calibration is worth it, see spectool calibrate";
     sp_word_wrap_print(stderr, 0,
                        "%s changes the most likely token at about 1 of %s places (KL divergence "

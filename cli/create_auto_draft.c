@@ -212,7 +212,7 @@ static enum sp_status open_package(struct sp_package **package, struct job *job,
 
     if (t == job->trials)
         return sp_backend_open_package(package, options.from, &job->backend, job->err);
-    if (sp_dtype_info(t->type)->code_bits) options.calibration = job->calibration;
+    if (sp_dtype_code_bits(t->type)) options.calibration = job->calibration;
     if ((st = sp_temp_file_open(&temporary, "draft.bin", job->err))) goto done;
     options.output = temporary.path;
     st = sp_requantize(NULL, &options, job->err);
@@ -456,7 +456,7 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
         .force = o->force,
     };
 
-    if (chosen != job->trials && sp_dtype_info(chosen->type)->code_bits)
+    if (chosen != job->trials && sp_dtype_code_bits(chosen->type))
         options.calibration = job->calibration;
     if ((st = receipt_members(&members, job, chosen))) return st;
     options.draft_choice = members;

@@ -160,10 +160,29 @@ struct sp_dtype_info {
     const char *alias;       /* ollama's spelling ("int4") or NULL; static */
     const char *safetensors; /* name in a safetensors header or NULL; static */
     unsigned bits;           /* of one element in PLAIN layout; 0 for block types */
-    unsigned block;     /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
-    unsigned code_bits; /* of a code of q2 to q6 (quantize/types/microscale.h); 0 for other types */
+    unsigned block; /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
     struct sp_groupwise groups; /* of kind SP_GROUP_NONE: the type has no codes of a source */
 };
+
+/* Bits of a code of q2 to q6 (quantize/types/microscale.h), constant where the type is; 0 for other
+ * types. */
+static inline unsigned sp_dtype_code_bits(enum sp_dtype dtype)
+{
+    switch (dtype) {
+    case SP_Q2:
+        return 2;
+    case SP_Q3:
+        return 3;
+    case SP_Q4:
+        return 4;
+    case SP_Q5:
+        return 5;
+    case SP_Q6:
+        return 6;
+    default:
+        return 0;
+    }
+}
 
 /* Bytes per row of the numbers of a group, and of the scale bytes of a block. */
 static inline size_t sp_group_numbers(enum sp_groupwise_kind kind)

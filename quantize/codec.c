@@ -157,7 +157,7 @@ void sp_encoder_init(struct sp_encoder *encoder)
     encoder->kernels = sp_kernels_best()->tile;
     sp_q4_tables_init(&encoder->tables);
     for (uint32_t dtype = 1; dtype < SP_N_PACKED_DTYPES; dtype++)
-        if (sp_dtype_is_packed(dtype) && sp_dtype_info(dtype)->code_bits)
+        if (sp_dtype_is_packed(dtype) && sp_dtype_code_bits(dtype))
             sp_microscale_books_init(&encoder->books[dtype], sp_microscale_of(dtype));
 }
 
@@ -183,7 +183,7 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
                                size_t cols, uint64_t first_row, const float *factors,
                                float *workspace, struct sp_err *err)
 {
-    const unsigned code_bits = sp_dtype_info(dtype)->code_bits; /* of q2 to q6 */
+    const unsigned code_bits = sp_dtype_code_bits(dtype); /* of q2 to q6 */
     enum sp_status st;
     float tile[SP_PANEL_ROWS * SP_BLOCK], max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
     uint8_t *out = panel;

@@ -49,7 +49,7 @@ static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
 /* True for the types of 2 to 6 bits, with which the most sensitive matrices keep more bits. */
 static bool has_few_bits(enum sp_dtype dtype)
 {
-    return sp_dtype_info(dtype)->code_bits != 0;
+    return sp_dtype_code_bits(dtype) != 0;
 }
 
 /* The type of embeddings and output matrix if only the type of the whole part was requested. With
@@ -68,7 +68,7 @@ static bool has_few_bits(enum sp_dtype dtype)
  *   q5               0.0290  0.0113  0.0138 110    0.0317  0.0122  0.0144 103 */
 static struct sp_policy_choice output_default(enum sp_dtype type, bool calibrated)
 {
-    if (has_few_bits(type) && sp_dtype_info(type)->code_bits < (calibrated ? 6 : 4))
+    if (has_few_bits(type) && sp_dtype_code_bits(type) < (calibrated ? 6 : 4))
         return (struct sp_policy_choice){SP_Q6, SP_PANEL, "output matrix keeps 6 bits"};
     if (has_few_bits(type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "output matrix keeps 8 bits"};

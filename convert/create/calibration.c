@@ -230,7 +230,7 @@ static const struct sp_calibration_entry *find_entry(const struct sp_calibration
 /* Whether an item becomes q2 to q6. */
 static bool is_rounded(const struct sp_plan_item *item)
 {
-    return item->bytes == NULL && sp_dtype_info(item->to)->code_bits;
+    return item->bytes == NULL && sp_dtype_code_bits(item->to);
 }
 
 static bool rounds(const struct sp_plan *plan, enum sp_part part)

@@ -126,9 +126,9 @@ static enum sp_status show_plan(const struct sp_create_job *job, struct sp_err *
 
 static unsigned bits_of(enum sp_dtype type)
 {
-    const struct sp_dtype_info *info = sp_dtype_info(type);
+    unsigned code_bits = sp_dtype_code_bits(type), bits = sp_dtype_info(type)->bits;
 
-    return info->code_bits ? info->code_bits : info->bits ? info->bits : 8;
+    return code_bits ? code_bits : bits ? bits : 8;
 }
 
 /* Adds a matrix of the target to those that cannot be stored in blocks, or that keep more bits than

@@ -34,8 +34,7 @@ static enum sp_dtype type_of_bits(unsigned n)
     enum sp_dtype found = n ? SP_Q8 : SP_DTYPE_NONE;
 
     for (size_t i = 0; i < SP_N_BLOCK_DTYPES && n; i++)
-        if (sp_dtype_info(sp_block_dtypes[i].dtype)->code_bits >= n)
-            found = sp_block_dtypes[i].dtype;
+        if (sp_dtype_code_bits(sp_block_dtypes[i].dtype) >= n) found = sp_block_dtypes[i].dtype;
     return found;
 }
 

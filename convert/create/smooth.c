@@ -33,7 +33,7 @@ static bool can_scale(const struct sp_plan_item *item)
  * activations is next to nothing beside that of the weights. */
 static bool has_few_bits(enum sp_dtype type)
 {
-    unsigned bits = sp_dtype_info(type)->code_bits;
+    unsigned bits = sp_dtype_code_bits(type);
 
     return bits > 0 && bits < 5;
 }

@@ -220,7 +220,7 @@ static void fill_floats(float *out, size_t n, size_t cols, uint64_t key)
 static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t cols, uint64_t key,
                                  struct sp_err *err)
 {
-    unsigned code_bits = sp_dtype_info(dtype)->code_bits;
+    unsigned code_bits = sp_dtype_code_bits(dtype);
 
     if (dtype == SP_Q8) {
         fill_q8(job->panel, cols, key);

@@ -106,14 +106,6 @@ struct sp_kernels {
 /* The product of a set for a type; of one that the set has none for, that of sp_kernels_ref. */
 sp_matmul_fn *sp_kernels_matmul(const struct sp_kernels *kernels, enum sp_dtype dtype);
 
-/* The initializer of `matmul` of a set that has functions of these names, and one of floats. */
-#define SP_MATMULS(floats)                                                                         \
-    {                                                                                              \
-        [SP_F32] = floats, [SP_F16] = floats, [SP_BF16] = floats, [SP_Q8] = matmul_q8,             \
-        [SP_Q6] = matmul_q6, [SP_Q5] = matmul_q5, [SP_Q4] = matmul_q4, [SP_Q3] = matmul_q3,        \
-        [SP_Q2] = matmul_q2,                                                                       \
-    }
-
 /* Computes a product of any number of rows: in even tiles of at most SP_TILE_ROWS rows, and in
  * groups of panels that stay in the cache while all tiles use them. The bits do not depend on how
  * the product is cut. */

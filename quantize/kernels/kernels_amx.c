@@ -46,18 +46,11 @@ INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
     if (n_rows >= LEAST_ROWS) block_tile(dtype, m, n_rows);
 }
 
-PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
-PRODUCT(static void matmul_q2, multiply(SP_Q2, *m))
-PRODUCT(static void matmul_q3, multiply(SP_Q3, *m))
-PRODUCT(static void matmul_q4, multiply(SP_Q4, *m))
-PRODUCT(static void matmul_q5, multiply(SP_Q5, *m))
-PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
-
 static void matmul(const struct sp_matmul *m)
 {
-    static sp_matmul_fn *const in_tiles[] = SP_MATMULS(NULL);
+    static sp_matmul_fn *const in_tiles[] = MATMULS(NULL);
     const struct sp_dtype_info *info = sp_dtype_info(m->dtype);
-    const bool halves = info->code_bits > 0 || sp_group_has_halves(info->groups.kind);
+    const bool halves = sp_dtype_code_bits(m->dtype) > 0 || sp_group_has_halves(info->groups.kind);
     sp_matmul_fn *product = sp_dtype_is_groupwise(m->dtype) ? sp_groupwise_amx : in_tiles[m->dtype];
 
     if (m->n_rows < LEAST_ROWS || product == NULL) {

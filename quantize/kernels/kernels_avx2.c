@@ -124,7 +124,7 @@ PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
 
 const struct sp_kernels sp_kernels_avx2 = {
     .name = "avx2",
-    .matmul = SP_MATMULS(sp_floats_avx2),
+    .matmul = MATMULS(sp_floats_avx2),
     .groupwise = sp_groupwise_avx2,
     .peak = sp_peak_avx2,
     .tile = &sp_tile_avx2,

@@ -71,16 +71,9 @@ INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
     block_tile(dtype, m, n_rows);
 }
 
-PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
-PRODUCT(static void matmul_q2, multiply(SP_Q2, *m))
-PRODUCT(static void matmul_q3, multiply(SP_Q3, *m))
-PRODUCT(static void matmul_q4, multiply(SP_Q4, *m))
-PRODUCT(static void matmul_q5, multiply(SP_Q5, *m))
-PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
-
 const struct sp_kernels sp_kernels_avx512 = {
     .name = "avx512",
-    .matmul = SP_MATMULS(sp_floats_avx512),
+    .matmul = MATMULS(sp_floats_avx512),
     .groupwise = sp_groupwise_avx512,
     .peak = sp_peak_avx512,
     .tile = &sp_tile_avx512,

@@ -40,6 +40,11 @@ struct tables {
     __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
 };
 
+INLINE bool has_offsets(enum sp_dtype dtype)
+{
+    return dtype == SP_Q5 || dtype == SP_Q6;
+}
+
 INLINE struct tables microscale_tables(enum sp_dtype dtype)
 {
     __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -52,29 +57,20 @@ INLINE struct tables microscale_tables(enum sp_dtype dtype)
         .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
         .both = _mm512_add_epi8(first, _mm512_set1_epi32(LANES << 16)),
     };
+    const struct sp_microscale *type = sp_microscale_of(dtype);
     const __m512i surplus = _mm512_set1_epi8(64);
     int64_t offsets;
 
-    switch (dtype) {
-    case SP_Q2:
-        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q2_codebooks), surplus);
-        return tables;
-    case SP_Q3:
-        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q3_codebooks), surplus);
-        return tables;
-    case SP_Q5: /* twice, so that the lookup ignores bit 5 */
-        tables.entries = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)sp_q5_entries));
-        memcpy(&offsets, sp_q5_offsets, sizeof offsets);
-        break;
-    case SP_Q6:
-        tables.entries = _mm512_loadu_si512(sp_q6_entries);
-        memcpy(&offsets, sp_q6_offsets, sizeof offsets);
-        break;
-    default:
-        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q4_codebooks), surplus);
-        return tables;
+    if (dtype == SP_Q5) /* twice, so that the lookup ignores bit 5 */
+        tables.entries = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)type->entries));
+    else
+        tables.entries = _mm512_loadu_si512(type->entries);
+    if (has_offsets(dtype)) {
+        memcpy(&offsets, type->offsets, sizeof offsets);
+        tables.offsets = _mm512_add_epi8(_mm512_set1_epi64(offsets), surplus);
+    } else {
+        tables.entries = _mm512_add_epi8(tables.entries, surplus);
     }
-    tables.offsets = _mm512_add_epi8(_mm512_set1_epi64(offsets), surplus);
     return tables;
 }
 
@@ -106,9 +102,8 @@ INLINE __m512i plane_bits(const uint8_t *plane, int n_bits, int h, int g, int to
 INLINE void microscale_decode(__m512i w[4], enum sp_dtype dtype, const uint8_t *block, int h,
                               __m512i bytes, const struct tables *tables)
 {
-    __m512i offsets = dtype == SP_Q5 || dtype == SP_Q6
-                          ? _mm512_permutexvar_epi8(bytes, tables->offsets)
-                          : _mm512_setzero_si512();
+    __m512i offsets = has_offsets(dtype) ? _mm512_permutexvar_epi8(bytes, tables->offsets)
+                                         : _mm512_setzero_si512();
 
     UNROLL
     for (int g = 0; g < 4; g++) {
@@ -136,7 +131,7 @@ INLINE void microscale_decode(__m512i w[4], enum sp_dtype dtype, const uint8_t *
             break;
         }
         w[g] = _mm512_permutexvar_epi8(i, tables->entries);
-        if (dtype == SP_Q5 || dtype == SP_Q6) w[g] = _mm512_add_epi8(w[g], offsets);
+        if (has_offsets(dtype)) w[g] = _mm512_add_epi8(w[g], offsets);
     }
 }
 
@@ -200,7 +195,7 @@ INLINE void block_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_
 {
     const bool is_q8 = dtype == SP_Q8;
     const size_t n_blocks = m->acts->cols / SP_BLOCK, size = sp_block_size(dtype);
-    const struct tables tables = microscale_tables(dtype);
+    const struct tables tables = is_q8 ? (struct tables){0} : microscale_tables(dtype);
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
@@ -236,6 +231,21 @@ INLINE void block_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_
         block += n_blocks % 2 * (size % 64); /* panels start on a cache line */
     }
 }
+
+PRODUCT(static void matmul_q8, multiply(SP_Q8, *m))
+PRODUCT(static void matmul_q2, multiply(SP_Q2, *m))
+PRODUCT(static void matmul_q3, multiply(SP_Q3, *m))
+PRODUCT(static void matmul_q4, multiply(SP_Q4, *m))
+PRODUCT(static void matmul_q5, multiply(SP_Q5, *m))
+PRODUCT(static void matmul_q6, multiply(SP_Q6, *m))
+
+/* The initializer of `matmul` of a set: these products, and one of floats. */
+#define MATMULS(floats)                                                                            \
+    {                                                                                              \
+        [SP_F32] = floats, [SP_F16] = floats, [SP_BF16] = floats, [SP_Q8] = matmul_q8,             \
+        [SP_Q6] = matmul_q6, [SP_Q5] = matmul_q5, [SP_Q4] = matmul_q4, [SP_Q3] = matmul_q3,        \
+        [SP_Q2] = matmul_q2,                                                                       \
+    }
 
 #endif
 #endif

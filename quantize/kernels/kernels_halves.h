@@ -71,5 +71,13 @@ PRODUCT(static void matmul_q4, multiply_halves(SP_Q4, m))
 PRODUCT(static void matmul_q5, multiply_halves(SP_Q5, m))
 PRODUCT(static void matmul_q6, multiply_halves(SP_Q6, m))
 
+/* The initializer of `matmul` of a set: these products, its own of q8, and one of floats. */
+#define MATMULS(floats)                                                                            \
+    {                                                                                              \
+        [SP_F32] = floats, [SP_F16] = floats, [SP_BF16] = floats, [SP_Q8] = matmul_q8,             \
+        [SP_Q6] = matmul_q6, [SP_Q5] = matmul_q5, [SP_Q4] = matmul_q4, [SP_Q3] = matmul_q3,        \
+        [SP_Q2] = matmul_q2,                                                                       \
+    }
+
 #endif
 #endif

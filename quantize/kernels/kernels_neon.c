@@ -73,7 +73,7 @@ INLINE void settle(struct sums *acc, size_t n_rows)
 
 const struct sp_kernels sp_kernels_neon = {
     .name = "neon",
-    .matmul = SP_MATMULS(sp_floats_neon),
+    .matmul = MATMULS(sp_floats_neon),
     .groupwise = sp_groupwise_neon,
     .peak = sp_peak_neon,
     .tile = &sp_tile_neon,

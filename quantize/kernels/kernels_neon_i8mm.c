@@ -126,7 +126,7 @@ INLINE void settle(struct sums *acc, size_t n_rows)
 
 static void matmul(const struct sp_matmul *m)
 {
-    static sp_matmul_fn *const of_pairs[] = SP_MATMULS(NULL);
+    static sp_matmul_fn *const of_pairs[] = MATMULS(NULL);
     sp_matmul_fn *product = m->n_rows > 1 ? of_pairs[m->dtype] : NULL;
 
     (product ? product : sp_kernels_matmul(&sp_kernels_neon, m->dtype))(m);

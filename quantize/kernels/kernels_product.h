@@ -61,11 +61,7 @@ INLINE void sp_act_block_next(struct sp_act_block *at)
 INLINE size_t sp_block_size(enum sp_dtype dtype)
 {
     if (dtype == SP_Q8) return SP_Q8_BLOCK_SIZE;
-    return sp_microscale_block_size(dtype == SP_Q2   ? 2
-                                    : dtype == SP_Q3 ? 3
-                                    : dtype == SP_Q4 ? 4
-                                    : dtype == SP_Q5 ? 5
-                                                     : 6);
+    return sp_microscale_block_size(sp_dtype_code_bits(dtype));
 }
 
 #ifdef MAX_ROWS

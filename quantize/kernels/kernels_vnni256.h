@@ -75,7 +75,7 @@ PRODUCT(static void matmul_q8, multiply_halves(SP_Q8, m))
 
 const struct sp_kernels KERNELS = {
     .name = KERNELS_NAME,
-    .matmul = SP_MATMULS(sp_floats_avx2),
+    .matmul = MATMULS(sp_floats_avx2),
     .groupwise = KERNELS_GROUPWISE,
     .peak = KERNELS_PEAK,
     .tile = &sp_tile_avx2,

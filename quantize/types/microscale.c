@@ -9,55 +9,55 @@
 #include <assert.h>
 #include <float.h>
 
-_Alignas(64) const int8_t sp_q4_codebooks[64] = {
+_Alignas(64) static const int8_t q4_codebooks[64] = {
     -64, -46, -37, -29, -22, -16, -10, -4, 1,  6,  12, 18, 24, 31, 39, 48,
     -48, -39, -31, -24, -18, -12, -6,  -1, 4,  10, 16, 22, 29, 37, 46, 64,
     -57, -48, -38, -29, -22, -16, -11, -6, -1, 3,  7,  12, 17, 23, 30, 42,
     -42, -30, -23, -17, -12, -7,  -3,  1,  6,  11, 16, 22, 29, 38, 48, 57,
 };
 
-_Alignas(64) const int8_t sp_q2_codebooks[64] = {
+_Alignas(64) static const int8_t q2_codebooks[64] = {
     -50, -23, -2, 24, -24, 2,  23, 50, -39, -6,  12, 36, -36, -12, 6,  39,
     -48, -11, 8,  31, -31, -8, 11, 48, -53, -18, 4,  27, -27, -4,  18, 53,
     -44, -19, 3,  33, -33, -3, 19, 44, -56, -26, -4, 15, -15, 4,   26, 56,
     -60, -15, 1,  17, -17, -1, 15, 60, -40, -15, 10, 33, -33, -10, 15, 40,
 };
 
-_Alignas(64) const int8_t sp_q3_codebooks[64] = {
+_Alignas(64) static const int8_t q3_codebooks[64] = {
     -51, -35, -22, -9,  2,  14, 26, 40, -40, -26, -14, -2, 9,  22, 35, 51,
     -48, -33, -18, -7,  3,  13, 25, 48, -48, -25, -13, -3, 7,  18, 33, 48,
     -59, -28, -15, -5,  4,  13, 25, 38, -38, -25, -13, -4, 5,  15, 28, 59,
     -59, -37, -21, -10, -1, 9,  20, 33, -33, -20, -9,  1,  10, 21, 37, 59,
 };
 
-_Alignas(64) const int8_t sp_q5_entries[32] = {
+_Alignas(64) static const int8_t q5_entries[32] = {
     -42, -33, -29, -26, -24, -21, -18, -16, -14, -12, -10, -8, -6, -4, -3, -1,
     1,   3,   4,   6,   8,   10,  12,  14,  16,  18,  21,  24, 26, 29, 33, 42,
 };
 
-_Alignas(64) const int8_t sp_q6_entries[64] = {
+_Alignas(64) static const int8_t q6_entries[64] = {
     -32, -31, -30, -29, -28, -27, -26, -25, -24, -23, -22, -21, -20, -19, -18, -17,
     -16, -15, -14, -13, -12, -11, -10, -9,  -8,  -7,  -6,  -5,  -4,  -3,  -2,  -1,
     0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,
     16,  17,  18,  19,  20,  21,  22,  23,  24,  25,  26,  27,  28,  29,  30,  31,
 };
 
-const int8_t sp_q5_offsets[8] = {1, -1, 3, -3, 5, -5, 7, -7};
-const int8_t sp_q6_offsets[8] = {2, -1, 4, -3, 6, -5, 9, -8};
+static const int8_t q5_offsets[8] = {1, -1, 3, -3, 5, -5, 7, -7};
+static const int8_t q6_offsets[8] = {2, -1, 4, -3, 6, -5, 9, -8};
 
 /* Codebooks end between 15 and 64, so that the search goes further in both directions than the byte
  * that gives the largest weight exactly. */
 static const struct sp_microscale types[] = {
-    [2] = {2, 16, sp_q2_codebooks, NULL, 49.0f * 255.0f},
-    [3] = {3, 8, sp_q3_codebooks, NULL, 49.0f * 255.0f},
-    [4] = {4, 4, sp_q4_codebooks, NULL, 49.0f * 255.0f},
-    [5] = {5, 8, sp_q5_entries, sp_q5_offsets, 34.0f * 255.0f},
-    [6] = {6, 8, sp_q6_entries, sp_q6_offsets, 29.0f * 255.0f},
+    [2] = {2, 16, q2_codebooks, NULL, 49.0f * 255.0f},
+    [3] = {3, 8, q3_codebooks, NULL, 49.0f * 255.0f},
+    [4] = {4, 4, q4_codebooks, NULL, 49.0f * 255.0f},
+    [5] = {5, 8, q5_entries, q5_offsets, 34.0f * 255.0f},
+    [6] = {6, 8, q6_entries, q6_offsets, 29.0f * 255.0f},
 };
 
 const struct sp_microscale *sp_microscale_of(enum sp_dtype dtype)
 {
-    unsigned code_bits = sp_dtype_info(dtype)->code_bits;
+    unsigned code_bits = sp_dtype_code_bits(dtype);
 
     assert(code_bits != 0);
     return types + code_bits;

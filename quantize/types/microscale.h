@@ -40,14 +40,9 @@
 
 enum { SP_MICROSCALE_HALF = 16 }; /* weights that share a scale byte */
 
-/* Entries of q4 at codebook << 4 | code, of q2 at codebook << 2 | code, of q3 at codebook << 3 |
- * code; of q5 and q6 at the code. */
-extern const int8_t sp_q4_codebooks[64], sp_q2_codebooks[64], sp_q3_codebooks[64];
-extern const int8_t sp_q5_entries[32], sp_q6_entries[64];
-extern const int8_t sp_q5_offsets[8], sp_q6_offsets[8];
-
 struct sp_microscale {
     unsigned code_bits, n_codebooks;
+    /* At the code, or without offsets at codebook << code_bits | code; a cache line. */
     const int8_t *entries;
     const int8_t *offsets; /* [n_codebooks], or NULL: each codebook has entries of its own */
     float largest; /* product of byte and entry that the largest weight of a row is scaled to */

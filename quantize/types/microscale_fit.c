@@ -31,7 +31,7 @@ static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int
 void sp_q4_tables_init(struct sp_q4_tables *tables)
 {
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
-        const int8_t *entries = sp_q4_codebooks + 16 * t;
+        const int8_t *entries = sp_microscale_of(SP_Q4)->entries + 16 * t;
         memcpy(tables->entries[t], entries, sizeof tables->entries[t]);
         tables->high[t] = 1.0f / (float)entries[15];
         tables->low[t] = 1.0f / (float)entries[0];

@@ -321,7 +321,7 @@ static float q8_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
 /* Decodes a weight of q2 to q6 by the formula of spectool-pack(5). */
 static float microscale_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
 {
-    unsigned bits = sp_dtype_info(t->dtype)->code_bits;
+    unsigned bits = sp_dtype_code_bits(t->dtype);
     size_t size = (64 + (size_t)t->shape[1] / 32 * (64 * bits + 32) + 63) / 64 * 64, r = row % 16;
     const uint8_t *panel = t->data + row / 16 * size;
     int scale, entry = microscale_code(&scale, bits, panel, r, col);

@@ -138,7 +138,7 @@ static float weight_at(enum sp_dtype dtype, const uint8_t *panel, size_t row, si
         return (float)(block[64 * (i / 4) + 4 * row + i % 4] - 128) *
                sp_f32_of_bf16(sp_get16(block + 512 + 2 * row));
     default:
-        entry = microscale_code(&byte, sp_dtype_info(dtype)->code_bits, panel, row, k);
+        entry = microscale_code(&byte, sp_dtype_code_bits(dtype), panel, row, k);
         return sp_float_of_bits(sp_get32(panel + 4 * row)) * (float)(byte * entry);
     }
 }

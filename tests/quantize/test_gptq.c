@@ -276,7 +276,7 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, enum sp_dtype
                             const float *rows, size_t n_rows, const float *numbers, size_t *size)
 {
     static float room[COLS * ROWS];
-    const size_t block_size = sp_microscale_block_size(sp_dtype_info(dtype)->code_bits);
+    const size_t block_size = sp_microscale_block_size(sp_dtype_code_bits(dtype));
     const size_t used = SP_MICROSCALE_HEAD + COLS / SP_BLOCK * block_size;
     struct sp_encoder encoder;
 

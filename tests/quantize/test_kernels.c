@@ -138,7 +138,7 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
                 sp_put32(panel + 4 * r, sp_bits_of_float(number(seed, mode)));
             for (size_t b = 0; mode == WILD && b < n_blocks;
                  b++) { /* zero blocks, largest scales */
-                unsigned bits = sp_dtype_info(dtype)->code_bits;
+                unsigned bits = sp_dtype_code_bits(dtype);
                 uint8_t *bytes =
                     panel + SP_MICROSCALE_HEAD + b * sp_microscale_block_size(bits) + 64 * bits;
                 for (size_t i = 0; i < 32; i++)
@@ -309,7 +309,7 @@ TEST(test_quantize_by_hand)
 /* Bits of a code of q2 to q6, 0 for other types. */
 static unsigned bits_of(enum sp_dtype dtype)
 {
-    return sp_dtype_info(dtype)->code_bits;
+    return sp_dtype_code_bits(dtype);
 }
 
 static double row_scale(const uint8_t *panel, size_t r)

@@ -26,16 +26,17 @@ static inline unsigned code_bit(const uint8_t *block, unsigned bits, unsigned b,
 static inline int microscale_code(int *scale, unsigned bits, const uint8_t *panel, size_t row,
                                   size_t k)
 {
-    static const int8_t *const books[] = {[2] = sp_q2_codebooks, sp_q3_codebooks, sp_q4_codebooks};
+    static const enum sp_dtype types[] = {[2] = SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6};
+    const struct sp_microscale *type = sp_microscale_of(types[bits]);
     const uint8_t *block = panel + 64 + k / 32 * (64 * bits + 32);
     unsigned code = 0;
 
     for (unsigned b = 0; b < bits; b++)
         code |= code_bit(block, bits, b, row, k % 32) << b;
     *scale = block[64 * bits + 16 * (k % 32 / 16) + row];
-    if (bits == 6) return (int)code - 32 + sp_q6_offsets[*scale % 8];
-    if (bits == 5) return sp_q5_entries[code] + sp_q5_offsets[*scale % 8];
-    return books[bits][((unsigned)*scale % (64u >> bits)) << bits | code];
+    if (bits == 6) return (int)code - 32 + type->offsets[*scale % 8];
+    if (bits == 5) return type->entries[code] + type->offsets[*scale % 8];
+    return type->entries[((unsigned)*scale % (64u >> bits)) << bits | code];
 }
 
 #endif
