@@ -129,33 +129,33 @@ static uint32_t low_bits(unsigned bits)
     return 0x01010101u * ((1u << bits) - 1);
 }
 
-/* Bits of the first plane. */
-static unsigned low_plane(unsigned code_bits)
+/* Bits of the widest plane of `bits`; a code's planes follow each other from the widest on. */
+static unsigned plane_bits(unsigned bits)
 {
-    return code_bits == 1 || code_bits == 8 ? code_bits : code_bits < 4 ? 2 : 4;
+    return bits >= 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
 }
 
 uint32_t sp_microscale_four(const uint8_t *block, unsigned code_bits, size_t row, size_t g)
 {
-    unsigned low = low_plane(code_bits), high = code_bits - low;
-    struct place p = place_in(low, 0, row, g), q;
-    uint32_t codes = sp_get32(block + p.byte) >> p.shift & low_bits(low);
+    uint32_t codes = 0;
 
-    if (high == 0) return codes;
-    q = place_in(high, 64 * low, row, g);
-    return codes | (sp_get32(block + q.byte) >> q.shift & low_bits(high)) << low;
+    for (unsigned from = 0, bits; from < code_bits; from += bits) {
+        bits = plane_bits(code_bits - from);
+        struct place p = place_in(bits, 64 * from, row, g);
+        codes |= (sp_get32(block + p.byte) >> p.shift & low_bits(bits)) << from;
+    }
+    return codes;
 }
 
 void sp_microscale_put_four(uint8_t *block, unsigned code_bits, size_t row, size_t g,
                             uint32_t codes)
 {
-    unsigned low = low_plane(code_bits), high = code_bits - low;
-    struct place p = place_in(low, 0, row, g), q;
-
-    sp_put32(block + p.byte, sp_get32(block + p.byte) | (codes & low_bits(low)) << p.shift);
-    if (high == 0) return;
-    q = place_in(high, 64 * low, row, g);
-    sp_put32(block + q.byte, sp_get32(block + q.byte) | (codes >> low & low_bits(high)) << q.shift);
+    for (unsigned from = 0, bits; from < code_bits; from += bits) {
+        bits = plane_bits(code_bits - from);
+        struct place p = place_in(bits, 64 * from, row, g);
+        uint32_t plane = codes >> from & low_bits(bits);
+        sp_put32(block + p.byte, sp_get32(block + p.byte) | plane << p.shift);
+    }
 }
 
 unsigned sp_microscale_code(const uint8_t *block, unsigned code_bits, size_t row, size_t k)

@@ -38,7 +38,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SP_MICROSCALE_HALF = 16 }; /* weights that share a scale byte */
+enum {
+    SP_MICROSCALE_HALF = 16,     /* weights that share a scale byte */
+    SP_MICROSCALE_ENTRIES = 128, /* most entries of a type: codes of 7 bits */
+};
 
 struct sp_microscale {
     unsigned code_bits, n_codebooks;
@@ -63,11 +66,11 @@ static inline int sp_microscale_entry(const struct sp_microscale *type, uint8_t 
 struct sp_microscale_books {
     unsigned code_bits;
     int n_ratios;
-    float ratios[7];   /* sizes tried: those that the largest weights suggest, divided by these */
-    float entries[64]; /* without offsets, in the order of sp_microscale.entries */
-    float middles[64]; /* [i]: between entries i and i + 1 */
-    float offsets[16]; /* of each codebook */
-    float high[16], low[16]; /* 1 / largest and smallest entry of each codebook */
+    float ratios[7]; /* sizes tried: those that the largest weights suggest, divided by these */
+    float entries[SP_MICROSCALE_ENTRIES]; /* without offsets, as sp_microscale.entries */
+    float middles[SP_MICROSCALE_ENTRIES]; /* [i]: between entries i and i + 1 */
+    float offsets[16];                    /* of each codebook */
+    float high[16], low[16];              /* 1 / largest and smallest entry of each codebook */
 };
 
 void sp_microscale_books_init(struct sp_microscale_books *books, const struct sp_microscale *type);
