@@ -382,7 +382,7 @@ size_t sp_json_tree_bytes(const struct sp_json *v)
 
 void sp_json_watch(struct sp_json *object, struct sp_json_marks *marks)
 {
-    json_object_set_userdata(node(object), marks, NULL);
+    if (object) json_object_set_userdata(node(object), marks, NULL);
 }
 
 static bool is_marked(const struct sp_json_marks *marks, const struct lh_entry *entry)

@@ -62,7 +62,7 @@ SP_MUST_CHECK enum sp_status sp_json_measure(size_t *bytes, const char *text, si
 /* The memory that a parsed value takes, by the same count. */
 size_t sp_json_tree_bytes(const struct sp_json *v);
 /* Remembers in `marks`, which begins as zero, which members of an object are asked for with the
- * functions below. Until the marks are removed only one thread may read the object. */
+ * functions below; null has none. Until the marks are removed only one thread may read it. */
 enum { SP_JSON_MAX_MARKS = 128 }; /* more members than any reader asks for */
 struct sp_json_marks {
     size_t n, n_asked;
