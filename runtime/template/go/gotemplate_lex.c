@@ -30,6 +30,7 @@ static uint32_t line_at(struct lexer *x, size_t pos)
 
 static void fail_at(struct lexer *x, const char *what)
 {
+    if (x->heap->status) return; /* the position may be behind the text after a failure */
     sp_heap_fail(x->heap, SP_E_INPUT, "template:%u: %s", line_at(x, x->pos), what);
 }
 
