@@ -79,15 +79,15 @@ static enum sp_status note_unread(const struct sp_json *generation, char **warni
 enum sp_status sp_generation_check(const struct sp_source *target, char **warnings,
                                    struct sp_err *err)
 {
-    const struct sp_text none = {0}, *text = &target->texts[SP_SECTION_GENERATION];
+    const struct sp_text *text = &target->texts[SP_SECTION_GENERATION];
     uint32_t ids[SP_MAX_EOS];
     struct sp_json *generation = NULL;
     enum sp_status st;
     size_t n;
 
-    if (text->at == NULL || target->pack)
-        return SP_OK; /* a packed file's was checked when it was made */
-    if ((st = sp_config_eos(ids, &n, &none, text, err))) goto done;
+    if (target->pack) return SP_OK; /* a packed file's was checked when it was made */
+    st = sp_config_eos(ids, &n, &target->texts[SP_SECTION_CONFIG], text, err);
+    if (st || text->at == NULL) goto done;
     if ((st = sp_json_parse_settings(&generation, text, err))) goto done;
     st = sp_json_kind(generation) == SP_JSON_OBJECT
              ? check_values(generation, warnings, err)

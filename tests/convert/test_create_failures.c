@@ -5,6 +5,7 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/create_files.h"
+#include "tests/support/keep.h"
 #include "tests/support/scratch.h"
 #include "tests/support/unit_test.h"
 
@@ -76,6 +77,21 @@ TEST(test_templates_are_checked)
 
     o.check_template = refuse_template;
     assert_fails(sp_create(NULL, &o, why), SP_E_INPUT, "Modelfile:2:10: TEMPLATE: template error");
+}
+
+/* The ends of sequences are those of config.json where generation_config.json states none. */
+TEST(test_eos_of_config_is_checked)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json"};
+    struct sp_create_options o = create_options(create_modelfile("FROM ."), create_path("p.bin"));
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        size_t size;
+        char *text = scratch_read(keep_format(TINY "/ar/%s", files[i]), &size);
+        if (i == 0) memcpy(strstr(text, "1598"), "-159", 4);
+        scratch_write(files[i], text, size);
+    }
+    assert_fails(sp_create(NULL, &o, why), SP_E_INPUT, "config.json: eos_token_id holds no token");
 }
 
 TEST(test_existing_output_needs_force)
