@@ -183,6 +183,16 @@ static enum sp_status check_classifier(const struct sp_source *source, struct sp
     return sp_fail(err, SP_E_UNSUPPORTED, "%s cannot be a draft", source->config.architecture);
 }
 
+/* Names which weights a failure is about where a folder has two kinds. */
+static void name_weights(const char *folder, struct sp_err *err)
+{
+    if (!sp_file_exists_in(folder, "model.safetensors") ||
+        !sp_file_exists_in(folder, "model.safetensors.index.json"))
+        return;
+    sp_context(err, "%s: of two, model.safetensors is read and not model.safetensors.index.json",
+               folder);
+}
+
 /* `folder` holds the texts, `weights` is the folder or one file. */
 static enum sp_status open_checkpoint(struct sp_source *source, const char *folder,
                                       const char *weights, char **warnings, struct sp_err *err)
@@ -225,9 +235,11 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         return st;
     }
     untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
-    if ((st = open_weights(source, folder, weights, warnings, err))) return st;
-    if ((st = match_tensors(source, err))) {
+    if ((st = open_weights(source, folder, weights, warnings, err)) == SP_OK &&
+        (st = match_tensors(source, err)))
         sp_context(err, "%s", source->path);
+    if (st) {
+        if (folder == weights) name_weights(folder, err);
         return st;
     }
     if (untied && source->config.tied && !source->config.headless) {
@@ -447,15 +459,7 @@ static enum sp_status open_folder(struct sp_source *source, char **warnings, str
         source->path = gguf;
         return open_gguf(source, warnings, err);
     }
-    if ((st = open_checkpoint(source, source->path, source->path, warnings, err)) == SP_OK)
-        return SP_OK;
-    if (sp_file_exists_in(source->path, "model.safetensors") &&
-        sp_file_exists_in(source->path, "model.safetensors.index.json"))
-        sp_context(err,
-                   "%s: of two, model.safetensors is read and not "
-                   "model.safetensors.index.json",
-                   source->path);
-    return st;
+    return open_checkpoint(source, source->path, source->path, warnings, err);
 }
 
 enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_part want,
