@@ -201,21 +201,16 @@ static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_jso
                                 struct sp_err *err)
 {
     const struct sp_json *processor = NULL;
-    const char *type = "none";
+    const char *type;
     enum sp_status st = find_processor(&processor, sp_json_get(root, "post_processor"), err);
 
-    if (st) return st;
-    if (processor) type = sp_json_get_text(processor, "type");
-    if (type && strcmp(type, "TemplateProcessing") == 0) {
-        st = read_template(pair, processor, err);
-    } else if (type &&
-               (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)) {
-        st = read_bert(pair, processor, *type == 'R', err);
-    } else if (processor) {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "post_processor \"%.40s\" is not supported",
-                     type ? type : "without a type");
-    }
-    return st;
+    if (st || processor == NULL) return st;
+    type = sp_json_get_text(processor, "type");
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "post_processor has no type");
+    if (strcmp(type, "TemplateProcessing") == 0) return read_template(pair, processor, err);
+    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
+        return read_bert(pair, processor, *type == 'R', err);
+    return sp_fail(err, SP_E_UNSUPPORTED, "post_processor \"%.40s\" is not supported", type);
 }
 
 /* Of the tokenizer.json of a folder or, if that is NULL, of this text. */

@@ -310,6 +310,8 @@ static enum sp_status print_record(struct sp_text *record, struct sp_pooling_con
     if (p->mode == SP_POOL_RANK)
         st = sp_pooling_files_activation(&p->score, root, activation_key, err);
     prompts = sp_json_get(root, "prompts");
+    if (!st && prompts && sp_json_kind(prompts) != SP_JSON_OBJECT)
+        st = sp_fail(err, SP_E_INPUT, "prompts is not an object");
     for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;
         st = sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a string", it.key);
