@@ -106,8 +106,13 @@ void sp_config_detect_draft(struct sp_config_text *t)
     }
     t->dflash = sp_json_get(t->root, "dflash_config");
     if (t->dflash == NULL) return;
-    if (t->draft != SP_DRAFT_DFLASH && t->draft != SP_DRAFT_DFLASH2 && t->draft != SP_DRAFT_DSPARK)
-        SP_INVALID(t, "dflash_config contradicts architecture \"%s\"", name ? name : "none");
+    if (t->draft != SP_DRAFT_DFLASH && t->draft != SP_DRAFT_DFLASH2 &&
+        t->draft != SP_DRAFT_DSPARK) {
+        if (name)
+            SP_INVALID(t, "dflash_config contradicts architecture \"%s\"", name);
+        else
+            SP_INVALID(t, "dflash_config without architectures");
+    }
     if (sp_json_kind(t->dflash) != SP_JSON_OBJECT) SP_INVALID(t, "dflash_config is not an object");
 }
 
@@ -211,9 +216,9 @@ static void read_block_size(struct sp_draft_config *d, const struct sp_config_te
         SP_INVALID(t, "dflash config missing block_size");
     sp_text_unsigned(t, "block_size", 0, INT32_MAX, &d->block_size);
     if (d->block_size < 1 + d->first_row)
-        SP_INVALID(t, "dflash block size %u must be at least %u", d->block_size, 1 + d->first_row);
+        SP_INVALID(t, "dflash block_size %u must be at least %u", d->block_size, 1 + d->first_row);
     if (d->block_size > most)
-        SP_REFUSED(t, "dflash block size %u must be at most %u", d->block_size, most);
+        SP_REFUSED(t, "dflash block_size %u must be at most %u", d->block_size, most);
 }
 
 /* Taps are numbers of layer outputs. The speculators library numbers layer inputs: the input of a

@@ -25,27 +25,30 @@ static const struct {
 static void read_taps(struct sp_draft_config *d, const struct sp_config_text *t)
 {
     const struct sp_json *holders[] = {sp_json_get(t->root, "eagle_config"), t->root};
-    const char *what = sp_draft_name(d->kind);
+    const char *what = sp_draft_name(d->kind), *key = NULL;
     const struct sp_json *list = NULL;
     bool outputs = false;
+    size_t n;
 
     for (size_t i = 0; list == NULL && i < 2 * (sizeof tap_keys / sizeof tap_keys[0]); i++) {
-        list = sp_json_get(holders[i % 2], tap_keys[i / 2].key);
+        key = tap_keys[i / 2].key;
+        list = sp_json_get(holders[i % 2], key);
         outputs = tap_keys[i / 2].outputs;
     }
     if (list == NULL) return; /* sp_config_fit_target finds them */
-    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0)
-        SP_INVALID(t, "%s aux layer ids are not a list of layers", what);
-    if (sp_json_len(list) > SP_MAX_TAPS)
-        SP_REFUSED(t, "%s reads %zu layers, at most %d", what, sp_json_len(list), SP_MAX_TAPS);
-    d->n_taps = (unsigned)sp_json_len(list);
-    d->taps_stated = true;
-    for (unsigned i = 0; i < d->n_taps && !sp_text_failed(t); i++) {
+    n = sp_json_len(list);
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0)
+        SP_INVALID(t, "%s %s is not a list of layers", what, key);
+    if (n > SP_MAX_TAPS)
+        SP_REFUSED(t, "%s %s has %zu layers, at most %d", what, key, n, SP_MAX_TAPS);
+    for (size_t i = 0; i < n && !sp_text_failed(t); i++) {
         int64_t id = -1;
         if (!sp_json_to_i64(sp_json_at(list, i), &id) || id < 0 || id > SP_CAP_LAYERS)
-            SP_INVALID(t, "%s aux layer ids are not a list of layers", what);
+            SP_INVALID(t, "%s %s is not a list of layers", what, key);
         d->taps[i] = outputs ? (unsigned)id : id == 0 ? SP_TAP_EMBEDDING : (unsigned)id - 1;
     }
+    d->taps_stated = true;
+    if (!sp_text_failed(t)) d->n_taps = (unsigned)n;
 }
 
 /* True if layer_types, which this family ignores, state windows. */

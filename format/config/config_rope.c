@@ -175,7 +175,8 @@ static void read_factors(float **out, const struct rope_source *s, const char *k
     const struct sp_json *list = sp_json_get(s->dict, key);
 
     if (list == NULL) SP_INVALID(s->t, "rope type \"longrope\" needs %s", key);
-    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != len)
+    if (sp_json_kind(list) != SP_JSON_ARRAY) SP_INVALID(s->t, "%s is not a list", key);
+    if (sp_json_len(list) != len)
         SP_INVALID(s->t, "%s has %zu values, expected %u", key, sp_json_len(list), len);
     if (sp_text_failed(s->t) || sp_new(out, len, sizeof **out, s->t->err)) return;
     for (unsigned i = 0; i < len; i++) {
@@ -259,8 +260,10 @@ static void check_sections(const struct sp_rope *r, const struct rope_source *s)
         SP_INVALID(s->t, "mrope_section[%zu] is not a number of frequencies", i);
         return;
     }
+    if (list && sp_json_kind(list) != SP_JSON_ARRAY)
+        SP_INVALID(s->t, "mrope_section is not a list");
     if (list && sum != r->n_rot / 2 && sp_json_len(list) <= 8)
-        SP_INVALID(s->t, "mrope_section has %lld frequencies, rotation %u", (long long)sum,
+        SP_INVALID(s->t, "mrope_section has %lld frequencies, expected %u", (long long)sum,
                    r->n_rot / 2);
 }
 

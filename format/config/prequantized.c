@@ -91,8 +91,12 @@ static void check_transform(const struct sp_config_text *q, const struct sp_json
     const struct sp_json *apply = sp_json_get(scheme, "apply");
 
     for (size_t i = 0; i < sp_json_len(apply); i++) {
-        const char *location = "unnamed";
+        const char *location = NULL;
         sp_member_string(q, sp_json_at(apply, i), "location", &location);
+        if (location == NULL) {
+            SP_INVALID(q, "transform_config: apply[%zu] of \"%s\" has no location", i, name);
+            return;
+        }
         if (!sp_is_among(location, "weight_input weight_output")) {
             SP_REFUSED(q,
                        "transform_config: \"%s\" transforms at location \"%s\", which is not "
@@ -384,10 +388,14 @@ enum sp_status sp_prequantized_parse_file(struct sp_prequantized *out, const str
     size_t i = 0;
 
     *out = (struct sp_prequantized){0};
+    if (sp_json_kind(root) != SP_JSON_OBJECT)
+        SP_INVALID(&q, "expected an object, found %s", sp_json_kind_name(sp_json_kind(root)));
     sp_text_string(&q, "quant_method", &method);
-    while (i < COUNT(methods) && strcmp(method, methods[i].name) != 0)
+    while (method && i < COUNT(methods) && strcmp(method, methods[i].name) != 0)
         i++;
-    if (i == COUNT(methods)) {
+    if (method == NULL) {
+        SP_INVALID(&q, "quant_method is missing");
+    } else if (i == COUNT(methods)) {
         SP_REFUSED(&q, "checkpoints quantized by method \"%s\" are not supported", method);
     } else {
         out->layout = methods[i].layout;
@@ -409,7 +417,7 @@ enum sp_status sp_prequantized_parse(struct sp_prequantized *out, const struct s
         const struct sp_json *q = sp_json_get(texts[i % 2], key);
         enum sp_status st;
         if (q == NULL || (sp_json_kind(q) == SP_JSON_OBJECT && sp_json_len(q) == 0)) continue;
-        st = sp_prequantized_parse_file(out, q, i < 2 ? "mlx" : "unnamed", err);
+        st = sp_prequantized_parse_file(out, q, i < 2 ? "mlx" : NULL, err);
         if (st) sp_context(err, "%s", key);
         return st;
     }

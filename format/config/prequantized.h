@@ -50,7 +50,7 @@ SP_MUST_CHECK enum sp_status sp_prequantized_parse(struct sp_prequantized *out,
                                                    const struct sp_json *root, struct sp_err *err);
 
 /* Reads a quantize_config.json or quant_config.json beside a config.json that states nothing;
- * `method` is its quant_method unless it states one. */
+ * `method` is its quant_method unless it states one; NULL: it must. */
 SP_MUST_CHECK enum sp_status sp_prequantized_parse_file(struct sp_prequantized *out,
                                                         const struct sp_json *root,
                                                         const char *method, struct sp_err *err);

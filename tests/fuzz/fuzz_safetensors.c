@@ -58,7 +58,7 @@ static void read_weights(const struct sp_safetensors *c)
         struct sp_json *json = NULL;
         struct sp_err err = {0};
         if (sp_json_parse(&json, configs[i], strlen(configs[i]), SP_JSON_STRICT, &err)) abort();
-        if (i && sp_prequantized_parse_file(&stated, json, "unnamed", &err)) abort();
+        if (i && sp_prequantized_parse_file(&stated, json, NULL, &err)) abort();
         if (sp_quantized_weights_open(&weights, c, &stated, &err) && err.text[0] == 0) abort();
         for (size_t k = 0; k < weights.n; k++)
             read_weight(&weights.all[k]);

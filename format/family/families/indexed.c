@@ -150,7 +150,8 @@ static void read_window_sizes(unsigned sizes[N_SIZES], const struct sp_config_te
     if ((entry != NULL) != (entries != NULL) || sp_json_len(entry) != n_read ||
         sizes[KV_HEADS] != sizes[HEADS] || sizes[HEADS] > SP_CAP_HEADS || sizes[ROPE] == 0 ||
         sizes[ROPE] % 2 != 0 || sizes[HEAD_DIM] != sizes[NOPE] + sizes[ROPE])
-        SP_REFUSED(t, "the sizes of layer %u are not supported for %s", layer, t->family->name);
+        SP_REFUSED(t, "%s: the sizes of layer %u are not supported for %s",
+                   entries ? "per_layer_config" : "swa_*", layer, t->family->name);
 }
 
 static void set_latents(struct sp_latent_config *l, const struct sp_config *c,

@@ -133,8 +133,9 @@ static void read_step(struct sp_config *c, const struct sp_config_text *t)
     sp_member_unsigned(t, other, "num_attention_heads", 1, SP_CAP_HEADS, &n_heads);
     sp_text_unsigned(t, "num_sliding_attention_heads", 1, SP_CAP_HEADS, &n_heads);
     if (n_heads % t->sizes->n_kv_heads != 0) {
-        SP_INVALID(t, "%u heads of layers with a window are no multiple of %u", n_heads,
-                   t->sizes->n_kv_heads);
+        SP_INVALID(t,
+                   "%u heads of layers with a window are not a multiple of num_key_value_heads %u",
+                   n_heads, t->sizes->n_kv_heads);
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
         struct sp_layer_config *l = &c->layers[i];
