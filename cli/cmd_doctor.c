@@ -1,6 +1,5 @@
 /* spectool doctor: one page on what limits a file on this machine: what the system says, what the
- * memory and the CPU can do, how near passes come to it, and what other types and drafts promise.
- */
+ * memory and the CPU can do, how near passes come, and what other types and drafts promise. */
 #include "cli/commands.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/out.h"

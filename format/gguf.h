@@ -3,8 +3,7 @@
  * Opening reads and checks everything in front of the tensors' bytes: every length against the
  * file's, names for repetition, types, offsets for alignment and overlap. Later code may rely on
  * every range. Tensors are read in bounded pieces, so a file that shrinks is an error and not a
- * crash. The layout is that of ggml's docs/gguf.md. What the keys and names mean is not known here.
- */
+ * crash. The layout is that of ggml's docs/gguf.md. What keys and names mean is not known here. */
 #ifndef SP_FORMAT_GGUF_H
 #define SP_FORMAT_GGUF_H
 

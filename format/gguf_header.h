@@ -15,8 +15,7 @@ struct sp_gguf_header {
     char *names;    /* keys and names, each with a NUL; owned */
 };
 
-/* Reads and checks the header of `file`. Messages begin with its path. On failure *out is zeroed.
- */
+/* Reads and checks the header of `file`. Messages begin with its path. A failure zeroes *out. */
 SP_MUST_CHECK enum sp_status sp_gguf_header_read(struct sp_gguf_header *out,
                                                  const struct sp_file *file, struct sp_err *err);
 /* Frees the values and leaves the tensors. */

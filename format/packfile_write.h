@@ -5,8 +5,7 @@
  *   sp_pack_writer_put      bytes of a tensor, ascending offsets per tensor, tensors in any order,
  *                           best in that of the file: then it is written in large, aligned pieces
  *   sp_pack_writer_finish   directory, digests, sync, rename: the file appears whole
- *   sp_pack_writer_close    after finish frees; without finish removes the temporary
- */
+ *   sp_pack_writer_close    after finish frees; without finish removes the temporary */
 #ifndef SP_FORMAT_PACKFILE_WRITE_H
 #define SP_FORMAT_PACKFILE_WRITE_H
 

@@ -27,8 +27,7 @@ struct sp_safetensors_header {
     char *names; /* owned */
 };
 
-/* Reads and checks the header of `file`. Messages begin with its path. On failure *out is zeroed.
- */
+/* Reads and checks the header of `file`. Messages begin with its path. A failure zeroes *out. */
 SP_MUST_CHECK enum sp_status sp_safetensors_header_read(struct sp_safetensors_header *out,
                                                         const struct sp_file *file,
                                                         struct sp_err *err);

@@ -747,8 +747,7 @@ struct sp_chat_prompt;
 /* Renders and encodes a conversation, and makes the grammar of its answer. [any thread] SP_E_INPUT:
  * invalid JSON, or a prompt without a token; SP_E_UNSUPPORTED: the calls of this model cannot be
  * constrained, its reasoning cannot be limited, a schema is not supported, or a `prefix` where
- * answers begin with reasoning. Errors of tools begin with "tools" or "tool_choice".
- */
+ * answers begin with reasoning. Errors of tools begin with "tools" or "tool_choice". */
 SP_API_STATUS sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_chat *chat,
                                   const struct sp_chat_request *request, struct sp_err *err);
 /* Closes a prompt whose readers are closed; NULL is fine. [one thread] */
@@ -847,8 +846,7 @@ struct sp_chat_answer {
     struct sp_chat_span content, reasoning;
     const struct sp_chat_call *calls; /* [n_calls] */
     size_t n_calls;
-    const struct sp_chat_segment
-        *segments; /* [n_segments] neighbors differ in kind, or are calls */
+    const struct sp_chat_segment *segments; /* [n_segments] neighbors differ in kind or are calls */
     size_t n_segments;
     size_t n_reasoning_tokens;
 };

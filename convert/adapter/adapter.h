@@ -118,8 +118,7 @@ sp_adapter_file_read(float *out, const struct sp_adapter_tensor *tensor, uint64_
  *
  *   W' = W + scale * left right      left [rows][rank], right [rank][cols]
  *   with magnitudes m [rows] (DoRA)  W'[i] = m[i] / |W[i] + ..| * (W[i] + ..)
- *   with a bias b [rows]             bias' = bias + scale * b
- */
+ *   with a bias b [rows]             bias' = bias + scale * b */
 struct sp_adapter_product {
     char *module;                          /* "model.layers.0.self_attn.q_proj"; owned */
     const struct sp_adapter_tensor *a, *b; /* as they are named */

@@ -18,8 +18,7 @@
 
 #define SP_CREATE_OUTPUT "packed.bin"
 
-/* Callbacks of the caller. Every member may be NULL. They are called from the calling thread only.
- */
+/* Callbacks of the caller. Every member may be NULL. They are called from its thread only. */
 struct sp_create_callbacks {
     void *context;
     /* Receives one sentence for the user, without newline: for example a record that is stored but
@@ -34,12 +33,10 @@ struct sp_create_callbacks {
 };
 
 /* What was measured of the types that were chosen for a budget and of one type for all of the
- * target: KL divergences from the unquantized model, in nats per token. Valid when zeroed: nothing.
- */
+ * target: KL divergences from the unquantized model, in nats per token. Zeroed: nothing. */
 struct sp_budget_check {
-    enum sp_dtype
-        uniform;        /* the largest type for all of the target that fits; NONE: not measured */
-    bool keeps_uniform; /* the file has this type, and no receipt */
+    enum sp_dtype uniform; /* largest type for all of the target that fits; NONE: unknown */
+    bool keeps_uniform;    /* the file has this type, and no receipt */
     double chosen_kl, uniform_kl;
     double predicted_kl; /* of the chosen types; 0: unknown */
 };

@@ -161,8 +161,7 @@ static void put_embeds(struct sp_gguf_writer *w)
 
 /* ---- encoders ---- */
 
-/* The head has two layers. The first is BERT's pooler, too, which llama.cpp's converter leaves out.
- */
+/* The head has two layers. The first is BERT's pooler, which llama.cpp's converter leaves out. */
 static void put_labels(struct sp_gguf_writer *w)
 {
     uint64_t labels = sp_gguf_rows_of(w, "cls.output.weight");

@@ -114,8 +114,7 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     return sp_gguf_find_orders(w, m, err);
 }
 
-/* Numbers of the metadata that the checkpoint has as tensors: one for each layer, or one for all.
- */
+/* Numbers of the metadata that the checkpoint has as tensors: one for each layer, or for all. */
 static const struct {
     const char *key, *published;
     unsigned rank;

@@ -1,5 +1,4 @@
-/* How the hidden states of an embedding model's text become one vector: llama.cpp's pooling types.
- */
+/* How an embedding model's hidden states become one vector: llama.cpp's pooling types. */
 #include "convert/gguf/gguf_writer.h"
 #include "format/base/warnings.h"
 #include "format/config/pooling.h"

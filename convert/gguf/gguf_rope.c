@@ -85,8 +85,7 @@ static void put_rope_member(struct sp_gguf_writer *w, const char *key, const cha
 }
 
 /* The members of an object of rope_scaling, without its braces. mscale and mscale_all_dim are equal
- * in all published models, and 1 without the key; files of latent attention have a tenth of them.
- */
+ * in all published models and 1 without the key; files of latent attention have a tenth of them. */
 static void put_scaling_members(struct sp_gguf_writer *w, const char *type)
 {
     static const struct {
@@ -178,8 +177,7 @@ static void put_gemma4(struct sp_gguf_writer *w)
     sp_json_out_raw(&w->out, "}}");
 }
 
-/* ollama's converter writes no epsilon, marks that llama.cpp's does not have, or images' tensors.
- */
+/* ollama's converter writes no epsilon, marks that llama.cpp's lacks, or images' tensors. */
 static bool is_of_ollama(const struct sp_gguf_model *m)
 {
     static const char *const marks[] = {

@@ -63,9 +63,8 @@ bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *w, uint64_
     return blocks <= SIZE_MAX && sp_mul(out, (size_t)blocks, info->size);
 }
 
-/* The natural logarithm, by operations that every machine rounds alike, which those of C libraries
- * do not promise. With x = m 2^e and s = (m - 1) / (m + 1) it is e log 2 + 2 (s + s^3 / 3 + ...).
- */
+/* The natural logarithm, by operations that every machine rounds alike, which C libraries do
+ * not promise. With x = m 2^e and s = (m - 1) / (m + 1) it is e log 2 + 2 (s + s^3 / 3 + ...). */
 static double logarithm(double x)
 {
     int e;

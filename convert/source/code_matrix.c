@@ -98,8 +98,7 @@ static enum sp_status read_along(uint8_t *codes, const struct sp_code_matrix *m,
     return SP_OK;
 }
 
-/* Codes of rows that share bytes or words: neighbors share words, the rows of all quarters bytes.
- */
+/* Codes of rows that share bytes or words: neighbors share words, rows of all quarters bytes. */
 static enum sp_status read_shared(uint8_t *codes, const struct sp_code_matrix *m, uint64_t first,
                                   size_t n, struct sp_code_buffer *buffer, struct sp_err *err)
 {

@@ -1,5 +1,4 @@
-/* A message about a folder that is no checkpoint names the file that is there: many are nearly one.
- */
+/* A message about a folder that is no checkpoint names the file in it: many are nearly one. */
 #include "convert/source/source_name.h"
 
 #include "format/base/affix.h"

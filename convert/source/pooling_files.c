@@ -171,8 +171,7 @@ static enum sp_status read_logit_score(struct sp_pooling_config *p, const struct
     return SP_OK;
 }
 
-/* The order is that of struct sp_pooling_config: transformer, pooling, dense layers, normalization.
- */
+/* The order is that of struct sp_pooling_config: transformer, pooling, dense, normalization. */
 static enum sp_status check_order(const struct sp_pooling_config *p, const struct module *m,
                                   size_t i, struct sp_err *err)
 {

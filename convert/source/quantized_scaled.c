@@ -49,8 +49,7 @@ static enum sp_status fit_scales(struct sp_weight_match *m, struct sp_weight *w,
     return SP_OK;
 }
 
-/* Zero points packed like the weights, but along rows: words of [rows / codes in a word][groups].
- */
+/* Zero points packed like the weights, but along rows: words [rows / codes in a word][groups]. */
 static enum sp_status pack_zeros(struct sp_weight_match *m, struct sp_weight *w)
 {
     const struct sp_safetensor *t = w->zeros;

@@ -79,8 +79,7 @@ enum sp_status sp_match_shape(const struct sp_weight_match *m, const struct sp_s
                    sp_shape_text(have, t->shape, t->rank), sp_shape_text(text, want, 2));
 }
 
-/* Returns true if this tile determines the weight's grid; *n counts the tiles that differ from it.
- */
+/* True if this tile determines the weight's grid; *n counts the tiles that differ from it. */
 static void try_tile(struct sp_weight *w, struct sp_tile tile, unsigned *n)
 {
     uint64_t rows = w->shape[w->rank - 2], cols = w->shape[w->rank - 1];

@@ -20,8 +20,7 @@
 enum sp_packing {
     SP_PACK_ALONG,    /* a stored row is a stream of bits, lowest first */
     SP_PACK_AWQ,      /* along rows, 8 codes of a word in the order 0, 2, 4, 6, 1, 3, 5, 7 */
-    SP_PACK_QUARTERS, /* 2 bits: a byte has those of a row and the rows n / 4, n / 2 ... behind it
-                       */
+    SP_PACK_QUARTERS, /* 2 bits: a byte has those of a row and of rows n / 4, n / 2 ... behind it */
     SP_PACK_DOWN,     /* 32 rows are a stream of bits down `bits` rows of 32-bit words */
 };
 

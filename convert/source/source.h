@@ -99,8 +99,7 @@ SP_MUST_CHECK enum sp_status sp_generation_check(const struct sp_source *target,
 /* ---- merging an adapter (source_adapter.c) ---- */
 
 /* Finds the places of the changes of the adapter at `path` in a target, as source->merge, and
- * leaves its texts as they are. At most once; the source is released by the caller on failure, too.
- */
+ * leaves its texts as they are. At most once; on failure, too, the caller releases the source. */
 SP_MUST_CHECK enum sp_status sp_source_place(struct sp_source *source, const char *path,
                                              char **warnings, struct sp_err *err);
 
@@ -118,8 +117,7 @@ SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const cha
  * of an EAGLE-3 draft's vocabulary) are checked before anything is written. */
 
 /* Leaves lm_head.weight out if its numbers equal those of the embedding; if they differ, a warning
- * says that lm_head.weight is used. The weights are compared only if source->compare_heads is set.
- */
+ * says that lm_head.weight is used. Weights are compared only if source->compare_heads is set. */
 SP_MUST_CHECK enum sp_status sp_source_share_head(struct sp_source *source, char **warnings,
                                                   struct sp_err *err);
 

@@ -26,8 +26,7 @@ struct sp_named_source {
 bool sp_source_name_is_file(const char *name);
 
 /* Looks a name up. SP_E_INPUT if it has the form org/name or a tag and is in neither store; the
- * message has the command that downloads it. Any other text that is in no store leaves *out zeroed.
- */
+ * message has the command that downloads it. Any other text in no store leaves *out zeroed. */
 SP_MUST_CHECK enum sp_status sp_source_name_find(struct sp_named_source *out, const char *name,
                                                  const struct sp_source_stores *stores,
                                                  struct sp_err *err);

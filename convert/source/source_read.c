@@ -264,8 +264,7 @@ static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t f
     }
 }
 
-/* The spec of the tensor with its row spans; a packed file's has none unless an adapter is merged.
- */
+/* The tensor's spec with its row spans; a packed file's has none unless an adapter is merged. */
 static const struct sp_tensor_spec *cut_by(const struct sp_source *source,
                                            const struct sp_tensor_spec *spec)
 {

@@ -20,8 +20,7 @@ SP_MUST_CHECK enum sp_status sp_compress(uint8_t **out, size_t *out_size, const 
 SP_MUST_CHECK enum sp_status sp_decompress(void *out, size_t size, const uint8_t *frame,
                                            size_t frame_size, struct sp_err *err);
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_compress_library(char *text, size_t size);
 
 #endif

@@ -17,8 +17,7 @@ SP_MUST_CHECK enum sp_status sp_file_join(char **out, const char *folder, const 
 
 /* The whole file, mapped read-only. Valid when zeroed (then empty). */
 struct sp_mapping {
-    const uint8_t
-        *data; /* page-aligned; borrowed until sp_file_unmap; not NULL for an empty file */
+    const uint8_t *data; /* page-aligned; borrowed until sp_file_unmap; never NULL */
     size_t size;
     int fd; /* open while there are bytes */
 };

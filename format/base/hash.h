@@ -12,8 +12,7 @@
 uint64_t sp_hash64(const void *bytes, size_t size);
 
 /* The 128-bit XXH3 digest (XXH128), most significant byte first, as 32 hexadecimal digits: the text
- * that `xxhsum -H2` prints. It names texts, where no two may ever have the same digest by chance.
- */
+ * that `xxhsum -H2` prints. It names texts, no two of which may have the same digest by chance. */
 enum { SP_HASH128_TEXT = 33 };
 void sp_hash128_text(char out[SP_HASH128_TEXT], const void *bytes, size_t size);
 
@@ -30,8 +29,7 @@ void sp_hash_update(struct sp_hash *hash, const void *bytes, size_t size);
 /* Digest of everything since new or reset; more may follow. */
 uint64_t sp_hash_digest(const struct sp_hash *hash);
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_hash_library(char *text, size_t size);
 
 #endif

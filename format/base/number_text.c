@@ -9,8 +9,7 @@ struct exchange {
     locale_t plain, program;
 };
 
-/* newlocale("C") cannot fail in practice; if it did, the program's own locale would stay in force.
- */
+/* newlocale("C") cannot fail in practice; if it did, the program's own locale would stay. */
 static struct exchange begin(void)
 {
     struct exchange e = {.plain = newlocale(LC_ALL_MASK, "C", (locale_t)0)};

@@ -27,8 +27,7 @@
 static const double SPIN_SECONDS = 50e-6;
 enum { POLLS_PER_CLOCK = 16 };
 
-/* A claim's part of what is left: halves of a fair share, so that the first ranges do not decide.
- */
+/* A claim's part of what is left: half a fair share, so that the first ranges do not decide. */
 enum { SHARES_PER_THREAD = 2 };
 static const uint32_t SHARE_NONE = UINT32_MAX;
 

@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As long as no more bytes are committed, a region has small pages of memory; then huge ones, too.
- */
+/* While no more bytes are committed, a region has small pages of memory; then huge ones, too. */
 enum { SP_REGION_SMALL = 2 << 20 };
 
 struct sp_region {

@@ -43,13 +43,11 @@ void sp_utf8_hide_controls(char *text, size_t size, const char *kept);
 size_t sp_grapheme_end(const char *text, size_t len, size_t begin);
 
 bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
-/* True for \w of Rust's regex crate: Alphabetic, a mark, a decimal digit, a connector or a joiner.
- */
+/* True for \w of Rust's regex crate: Alphabetic, mark, decimal digit, connector or joiner. */
 bool sp_char_is_word(uint32_t c);
 bool sp_char_is_mark(uint32_t c); /* Mn, Mc, Me */
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_unicode_library(char *text, size_t size);
 
 #endif

@@ -4,8 +4,7 @@
 
 #include <utf8proc.h>
 
-/* Letters whose upper case is several letters (the unconditional part of Unicode's SpecialCasing).
- */
+/* Letters whose upper case is several letters (unconditional part of Unicode's SpecialCasing). */
 static const struct {
     uint32_t from, upper[SP_CASE_FOLD_MAX], title[SP_CASE_FOLD_MAX];
 } special[] = {

@@ -93,8 +93,7 @@ enum sp_qk_norm {
 };
 
 /* Queries at position p are multiplied by 1 + beta ln(1 + floor((p + offset) / from)) (Ministral
- * 3).
- */
+ * 3). */
 struct sp_query_growth {
     double beta, from; /* beta 0: none; from: a whole number */
     unsigned offset;
@@ -131,8 +130,7 @@ struct sp_layer_config {
     unsigned ngrams;       /* number, from 1, of its table of n-grams; 0: it has none */
     bool unindexed;        /* attends to all keys although other layers have an index */
     bool begins_block;     /* the stream that it reads ends a block (sp_config.block_attention) */
-    bool restarts; /* the stream begins as it was before the layers that repeat ran (Inkling 2 Loop)
-                    */
+    bool restarts; /* the stream begins as before the layers that repeat ran (Inkling 2 Loop) */
     /* k and v read inputs of their own, and their convolutions have taps that these make (Inkling
      * 2). */
     bool own_kv_inputs;
@@ -268,8 +266,7 @@ struct sp_delta_config {
                           make the decays; 0: one matrix each */
 };
 
-/* Gated short convolutions (SP_MIXER_SHORT_CONV): y = out(c * conv(b * x)), b, c, x = in(hidden).
- */
+/* Gated short convolution (SP_MIXER_SHORT_CONV): y = out(c * conv(b * x)), b, c, x = in(hidden). */
 struct sp_short_conv_config {
     unsigned kernel; /* taps; 0: no such layers */
     bool bias;       /* both projections and the convolution have biases */
@@ -668,8 +665,7 @@ bool sp_config_is_recurrent(const struct sp_config *config);
 
 void sp_config_release(struct sp_config *config);
 
-/* True if the key is one of the words, each of which ends with a blank; a star stands for any text.
- */
+/* True if the key is one of the words, each of which ends with a blank; a star is any text. */
 bool sp_config_names(const char *words, const char *key);
 
 /* End-of-sequence ids. The first source that states any counts: generation_config, the root of

@@ -49,8 +49,7 @@ sp_read_fn sp_config_read_short_conv;
 /* Fills `mamba` if there are such layers. Needs the layers. */
 sp_read_fn sp_config_read_mamba;
 
-/* Reads is_causal, and makes the layers of a bidirectional model see all tokens. Needs the layers.
- */
+/* Reads is_causal, and makes layers of a bidirectional model see all tokens. Needs the layers. */
 sp_read_fn sp_config_read_causal;
 
 /* Detects the kind of a draft by its architecture and model_type, and sets t->draft, t->dflash and

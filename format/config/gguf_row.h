@@ -11,13 +11,12 @@
 /* A value of general.architecture that stands for the family. Several families may share one. Then
  * a key or a tensor tells them apart, and a row whose condition holds precedes one without any. */
 struct sp_gguf_arch {
-    const char *name;    /* NULL ends the list */
-    const char *with;    /* a key or a tensor of a layer that the file has; NULL: any */
-    const char *without; /* a key that the file does not have; NULL: any */
-    const char *class;   /* architectures[0] of config.json; NULL: the family's */
-    const char *theta;   /* of a file without rope.freq_base; NULL: 10000.0 */
-    const char
-        *scaling; /* rope.scaling.type of a file with a factor and without it; NULL: linear */
+    const char *name;         /* NULL ends the list */
+    const char *with;         /* a key or a tensor of a layer that the file has; NULL: any */
+    const char *without;      /* a key that the file does not have; NULL: any */
+    const char *class;        /* architectures[0] of config.json; NULL: the family's */
+    const char *theta;        /* of a file without rope.freq_base; NULL: 10000.0 */
+    const char *scaling;      /* rope.scaling.type where a factor is without it; NULL: linear */
     const char *long_scaling; /* rope_scaling of a file of ollama's converter that has no factor and
                                  a context of 131072 tokens or more; NULL: none */
     bool embeds;              /* an embedding model with dense layers behind its pooling */
@@ -43,8 +42,7 @@ struct sp_gguf_name {
     enum sp_gguf_form form;
 };
 
-/* Rows of queries and keys that the converter permutes, so that neighboring rows rotate together.
- */
+/* Rows of queries and keys that the converter permutes, so that neighbors rotate together. */
 enum sp_gguf_permuted {
     SP_GGUF_PERMUTED_NONE,
     SP_GGUF_PERMUTED,

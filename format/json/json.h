@@ -31,8 +31,7 @@ enum sp_json_kind {
 
 struct sp_json; /* one value; borrowed from the document, valid until sp_json_free(root) */
 
-/* Parses `size` bytes of text. Errors name the byte offset. *out is NULL when the text says null.
- */
+/* Parses `size` bytes of text. Errors name the byte offset. *out is NULL if the text says null. */
 SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
                                            enum sp_json_strictness strictness, struct sp_err *err);
 /* Parses text from an untrusted file: a document that would take more than max_bytes of memory is
@@ -121,8 +120,7 @@ SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, co
 /* The text that a double was read from; NULL for every other value. */
 const char *sp_json_spelling(const struct sp_json *v);
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_json_library(char *text, size_t size);
 
 /* Equality of JSON values, as JSON Schema defines it (core, 4.2.2). */

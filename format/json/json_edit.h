@@ -2,8 +2,7 @@
  *
  * The text is a document that format/json/json.h has parsed. Keys are compared as they are spelled:
  * a key written with escapes equals no other. An object of more than SP_JSON_MAX_MEMBERS is
- * refused.
- */
+ * refused. */
 #ifndef SP_FORMAT_JSON_JSON_EDIT_H
 #define SP_FORMAT_JSON_JSON_EDIT_H
 

@@ -28,8 +28,7 @@ enum sp_status sp_json_out_check(const struct sp_json_out *out, struct sp_err *e
     return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of JSON", out->text.len);
 }
 
-/* ---- strings and values -----------------------------------------------------------------------
- */
+/* ---- strings and values ---- */
 
 /* How strings are written. */
 struct spelling {
@@ -151,8 +150,7 @@ static void put_value(struct sp_json_out *out, const struct sp_json *v)
     }
 }
 
-/* ---- between values ---------------------------------------------------------------------------
- */
+/* ---- between values ---- */
 
 void sp_json_out_quoted(struct sp_json_out *out, const char *text, size_t len)
 {
@@ -194,8 +192,7 @@ enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err 
     return st;
 }
 
-/* ---- the writer -------------------------------------------------------------------------------
- */
+/* ---- the writer ---- */
 
 static const struct spelling foreign = {.lettered = "\n", .is_foreign = true};
 

@@ -79,8 +79,7 @@ const struct sp_parameter *sp_parameter_find(const char *name)
     return NULL;
 }
 
-/* Only digits, sign, point and exponent: strtod alone would take hexadecimal, "nan" and whitespace.
- */
+/* Only digits, sign, point, exponent: strtod alone would take hexadecimal, "nan", whitespace. */
 static bool is_plain_number(const char *s)
 {
     return *s && strspn(s, "+-.0123456789eE") == strlen(s);

@@ -44,8 +44,7 @@ enum sp_gguf_token_kind {
 /* What other tokenizer files that are read as the metadata of a GGUF file state besides. Zero:
  * nothing. */
 struct sp_gguf_token_rules {
-    /* Of kind "gpt2": how texts are split; the merges are those that the tokens' scores amount to.
-     */
+    /* Of kind "gpt2": how texts are split; the merges are those that the scores amount to. */
     const struct sp_gguf_pre *ranked;
     bool sentencepiece; /* of "llama" and "t5": every step of SentencePiece itself */
     /* The prepend_scheme of the space in front of a text; NULL: SentencePiece's own. */

@@ -141,8 +141,7 @@ static void put_template_pair(struct sp_gguf_token_writer *w, const struct sp_gg
     put_template_part(w, eos, type);
 }
 
-/* The token at an end of a text: of encoders, under two names, or of BERT the one with this text.
- */
+/* The token at an end of a text: of encoders, under two names, or BERT's one with this text. */
 static const struct sp_gguf_token *find_end(struct sp_gguf_token_writer *w, uint64_t *id,
                                             const char *name, const char *other, const char *bert)
 {
@@ -293,8 +292,7 @@ static void put_byte_level(struct sp_gguf_token_writer *w)
     "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"" pattern "\"}, \"content\": \"" to "\"}," \
     " "
 
-/* All that SentencePiece does to a text, of which GGUF files of kind "llama" state the prefix only.
- */
+/* All that SentencePiece does to a text, of which GGUF's "llama" states the prefix only. */
 static void put_whole_normalizer(struct sp_gguf_token_writer *w, bool prefix)
 {
     bool strip = sp_gguf_token_flag(w, "tokenizer.ggml.remove_extra_whitespaces", true);

@@ -1,6 +1,5 @@
 /* tokenizer.json and tokenizer_config.json of a GGUF model, made from tokenizer.ggml.*: byte-level
- * BPE ("gpt2") with the split rules that tokenizer.ggml.pre names, and SentencePiece BPE ("llama").
- */
+ * BPE ("gpt2") with the split rules of tokenizer.ggml.pre, and SentencePiece BPE ("llama"). */
 #ifndef SP_FORMAT_TOKENIZER_GGUF_TOKENIZER_H
 #define SP_FORMAT_TOKENIZER_GGUF_TOKENIZER_H
 

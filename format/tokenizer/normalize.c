@@ -1,7 +1,6 @@
 /* Text that is normal already is by far the most common: it is recognized character by character
  * and copied. Only segments with something to do are taken apart: from the character before the
- * first mark or decomposable character to the next character that cannot touch what is before it.
- */
+ * first mark or decomposable character to the next that cannot touch what is before it. */
 #include "format/tokenizer/rewrite.h"
 
 #include "format/base/unicode.h"

@@ -45,13 +45,11 @@ struct sp_find {
     bool any;             /* false at first */
 };
 
-/* *found false: there are no more. SP_E_INPUT when the pattern needs too many steps on this text.
- */
+/* *found false: there are no more. SP_E_INPUT: the pattern needs too many steps on this text. */
 SP_MUST_CHECK enum sp_status sp_find_next(struct sp_find *find, bool *found, size_t *start,
                                           size_t *end, struct sp_err *err);
 
-/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
- */
+/* Writes the name and version of the library that is used, for `spectool --version --verbose`. */
 void sp_regex_library(char *text, size_t size);
 
 #endif

@@ -116,8 +116,7 @@ static size_t braced(const struct translation *t)
     return end ? (size_t)(end - (t->in + t->pos)) + 1 : 0;
 }
 
-/* ---- escapes ----------------------------------------------------------------------------------
- */
+/* ---- escapes ---- */
 
 static enum sp_status copy_hex(struct translation *t)
 {
@@ -188,8 +187,7 @@ static enum sp_status translate_escape(struct translation *t)
     return word_boundary(t, c == 'B');
 }
 
-/* ---- brackets ---------------------------------------------------------------------------------
- */
+/* ---- brackets ---- */
 
 static enum sp_status posix_class(struct translation *t)
 {
@@ -288,8 +286,7 @@ static enum sp_status translate_bracket(struct translation *t)
     return put_text(t, "]");
 }
 
-/* ---- groups and quantifiers -------------------------------------------------------------------
- */
+/* ---- groups and quantifiers ---- */
 
 /* (?imx-imx: or, at the very beginning only, (?imx-imx) */
 static enum sp_status translate_options(struct translation *t)

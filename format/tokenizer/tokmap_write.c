@@ -34,8 +34,7 @@ static uint8_t *make_area(struct compiler *c, enum sp_tokmap_area which, size_t 
     return area->at;
 }
 
-/* ---- tokens -----------------------------------------------------------------------------------
- */
+/* ---- tokens ---- */
 
 /* The byte alphabet at the very end of the splitter can be left out when nothing before it has used
  * it and no token stands for a byte in another way. */
@@ -150,8 +149,7 @@ static bool make_byte_ids(struct compiler *c)
     return all;
 }
 
-/* ---- merges -----------------------------------------------------------------------------------
- */
+/* ---- merges ---- */
 
 static void insert_merge(struct compiler *c, size_t n_slots, size_t rank)
 {
@@ -183,8 +181,7 @@ static bool is_byte_id(const struct compiler *c, uint32_t id)
     return false;
 }
 
-/* Which bytes merges join; *cut is cleared when a merge takes part whose text is not its spelling.
- */
+/* Which bytes merges join; *cut is cleared if a merge takes part whose text is not its spelling. */
 static void make_pairs(struct compiler *c, bool *cut)
 {
     uint8_t *pairs = make_area(c, SP_AREA_PAIRS, 8192, 1);
@@ -241,8 +238,7 @@ static void make_merges(struct compiler *c, bool *cut)
     make_pairs(c, cut);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------
- */
+/* ---- steps ---- */
 
 static void check_patterns(struct compiler *c, const struct sp_steps *steps, const char *name)
 {
@@ -292,8 +288,7 @@ static void make_steps(struct compiler *c)
     sp_strbuf_release(&strings);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static void make_rest(struct compiler *c, uint32_t flags)
 {

@@ -11,8 +11,7 @@ enum {
     ID_SLACK = 1 << 20,    /* ids that need not be backed by entries */
 };
 
-/* ---- the model's vocabulary -------------------------------------------------------------------
- */
+/* ---- the model's vocabulary ---- */
 
 /* The slot of a text, or the free one that ends its chain; n_words if the chain is too long. */
 static size_t find_slot(const struct sp_vocab *vocab, const char *text, size_t len)
@@ -109,8 +108,7 @@ static void read_scored_words(struct sp_vocab_reading *r, const struct sp_json *
     }
 }
 
-/* ---- merges -----------------------------------------------------------------------------------
- */
+/* ---- merges ---- */
 
 struct part {
     const char *text;
@@ -187,8 +185,7 @@ static void read_merges(struct sp_vocab_reading *r, const struct sp_json *merges
     }
 }
 
-/* ---- the model --------------------------------------------------------------------------------
- */
+/* ---- the model ---- */
 
 /* A member that changes what the model does and is supported with one text only. */
 static void need_text(struct sp_vocab_reading *r, const struct sp_json *model, const char *key,
@@ -303,8 +300,7 @@ static void read_model(struct sp_vocab_reading *r)
     if (vocab->model == SP_VOCAB_BPE) read_merges(r, sp_json_get(model, "merges"));
 }
 
-/* ---- the whole file ---------------------------------------------------------------------------
- */
+/* ---- the whole file ---- */
 
 /* GPT2Tokenizer obeys its config's add_prefix_space, whatever tokenizer.json says. */
 static void set_prefix_space(struct sp_vocab_reading *r)

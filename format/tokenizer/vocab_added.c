@@ -57,8 +57,7 @@ static void put_token(struct sp_vocab_reading *r, size_t id, const char *text, s
     *token = (struct sp_vocab_token){text, (uint32_t)len, flags};
 }
 
-/* ---- tokenizer.json ---------------------------------------------------------------------------
- */
+/* ---- tokenizer.json ---- */
 
 /* The reference ignores the id in the file where the vocabulary has the text. */
 static void read_token(struct sp_vocab_reading *r, const struct sp_json *v)
@@ -104,8 +103,7 @@ static void read_file_tokens(struct sp_vocab_reading *r)
     }
 }
 
-/* ---- tokenizer_config.json --------------------------------------------------------------------
- */
+/* ---- tokenizer_config.json ---- */
 
 static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
@@ -189,8 +187,7 @@ static void add_token(struct sp_vocab_reading *r, const struct sp_json *v, uint3
     put_token(r, id, text, len, flags | (vocab->tokens[id].flags & SP_TOKEN_SPECIAL));
 }
 
-/* In the order in which transformers adds them: those with IDs, those with names, and the others.
- */
+/* In the order in which transformers adds them: those with IDs, those with names, the others. */
 static void read_config_tokens(struct sp_vocab_reading *r)
 {
     const struct sp_json *config = r->vocab->config;

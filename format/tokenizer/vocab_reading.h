@@ -35,8 +35,7 @@ static inline bool sp_token_is(const struct sp_vocab_token *t, const char *text,
  * for an ID that is far beyond the number of entries. */
 bool sp_vocab_make_room(struct sp_vocab_reading *r, uint64_t id);
 
-/* Reads the added tokens of the file, then those of tokenizer_config.json, which names bos and eos.
- */
+/* Reads the file's added tokens, then those of tokenizer_config.json, which names bos and eos. */
 void sp_vocab_read_added(struct sp_vocab_reading *r);
 
 /* Reads the component trees of the file, reduced to chains of primitive steps: normalizer, splitter

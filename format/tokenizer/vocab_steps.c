@@ -96,8 +96,7 @@ static void read_all(const struct kind *kind, struct sp_vocab_reading *r,
     }
 }
 
-/* ---- members of components --------------------------------------------------------------------
- */
+/* ---- members of components ---- */
 
 static void get_bool(struct sp_vocab_reading *r, const char *key, bool *out)
 {
@@ -183,8 +182,7 @@ static void add_split(struct sp_vocab_reading *r, const char *pattern, uint32_t 
                             .pattern_len = strlen(pattern)});
 }
 
-/* ---- normalizers ------------------------------------------------------------------------------
- */
+/* ---- normalizers ---- */
 
 static void read_prepend(struct sp_vocab_reading *r)
 {
@@ -276,8 +274,7 @@ static void read_replace(struct sp_vocab_reading *r)
     add(r, step);
 }
 
-/* ---- pre-tokenizers ---------------------------------------------------------------------------
- */
+/* ---- pre-tokenizers ---- */
 
 static void read_split(struct sp_vocab_reading *r)
 {
@@ -375,8 +372,7 @@ static void read_fixed_length(struct sp_vocab_reading *r)
     add(r, step);
 }
 
-/* ---- decoders ---------------------------------------------------------------------------------
- */
+/* ---- decoders ---- */
 
 static void read_strip(struct sp_vocab_reading *r)
 {
@@ -420,8 +416,7 @@ static void read_wordpiece_decoder(struct sp_vocab_reading *r)
         add_replace(r, endings[i][0], false, endings[i][1]);
 }
 
-/* ---- tables -----------------------------------------------------------------------------------
- */
+/* ---- tables ---- */
 
 #define SPLIT_OFF(text, how)                                                                       \
     {                                                                                              \

@@ -51,8 +51,7 @@ struct sp_acts {
     float *scale;    /* [n][ld_block] */
     bool coded;      /* the product that makes the rows leaves their codes, and perhaps no x */
     /* Initial values of the sums in kernels that multiply unsigned weights. */
-    int32_t
-        *start_q4; /* [n][ld_block][2]: 2 - 64 * sum of a half block's codes, for entries + 64 */
+    int32_t *start_q4; /* [n][ld_block][2]: 2 - 64 * sum of half a block, for entries + 64 */
     int32_t *start_q8; /* [n][ld_block]: -128 * sum of a block's codes, for weight codes + 128 */
     float *sums;       /* [n][ld_block][3] sums of codes: of a block, of its halves */
 };

@@ -10,8 +10,7 @@
  * accumulator's first value (acts->start_q4, start_q8) and costs nothing.
  *
  *   lane        0              1        ...       15
- *   register    row 0, k..k+3  row 1, k..k+3      row 15, k..k+3        four bytes each
- */
+ *   register    row 0, k..k+3  row 1, k..k+3      row 15, k..k+3        four bytes each */
 #define MAX_ROWS 16
 #include "quantize/kernels/kernels_product.h"
 

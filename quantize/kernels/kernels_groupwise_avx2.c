@@ -2,8 +2,7 @@
 #include "quantize/simd/simd_avx2.h"
 
 /* Sums of products of pairs of columns are kept in 16 bits as long as they fit. Weights above 127
- * are multiplied less 128: the instruction multiplies sizes by codes that have the weights' signs.
- */
+ * are multiplied less 128: the instruction multiplies sizes by codes with the weights' signs. */
 INLINE ints dot16(const bytes w[4], query_codes q, int most, float q_sum)
 {
     const int less = most > INT8_MAX ? 128 : 0, at_once = less ? 1 : INT16_MAX / (2 * 127 * most);

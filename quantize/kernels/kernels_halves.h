@@ -12,8 +12,7 @@
  *   q8_half_block(acc, half, block, at, n_rows)   the same for q8, unless the set has a product of
  *                      its own for q8 and defines half_block as microscale_half_block
  *   store_sums(y, ldy, acc, row_scales, n_rows)   stores a panel, times four times the scale of
- *                      each of its rows; row_scales of q8 is NULL: as it is
- */
+ *                      each of its rows; row_scales of q8 is NULL: as it is */
 #ifndef SP_QUANTIZE_KERNELS_KERNELS_HALVES_H
 #define SP_QUANTIZE_KERNELS_KERNELS_HALVES_H
 

@@ -9,8 +9,7 @@
  *
  * Accumulators stay in this order until a panel is done. For two rows and four lanes of a block of
  * q4, 8 SMMLA and 16 other instructions take the place of 16 SDOT and 16 others; of q8, 8 and 6
- * that of 16 and 6. It was tested under emulation and never timed, so it must be asked for by name.
- */
+ * that of 16 and 6. It was tested under emulation and never timed, so it is used by name only. */
 #include "quantize/kernels/kernels_neon.h"
 
 /* Two rows of activations. */

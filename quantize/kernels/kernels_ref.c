@@ -262,8 +262,7 @@ const struct sp_kernels sp_kernels_ref = {
     .tile = &sp_tile_ref,
 };
 
-/* ---- the inner loops of the encoders (tile.h) ------------------------------------------------
- */
+/* ---- the inner loops of the encoders (tile.h) ---- */
 
 static void transpose(float *out, size_t ld_out, const float *x, size_t ld)
 {

@@ -35,8 +35,7 @@ struct sp_attention {
     size_t ld_sinks; /* 0: all rows have the same */
     /* [n_heads] or NULL: subtracted from a score for each position between its key and the row */
     const float *slopes;
-    /* The product of slope and position of the key, rounded to bfloat16, is added to q.k instead.
-     */
+    /* The product of slope and key's position, rounded to bfloat16, is added to q.k instead. */
     bool slopes_rounded;
     struct sp_relative_bias relative;
     const float *q;     /* [n_rows][ldq] */

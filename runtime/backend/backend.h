@@ -41,8 +41,7 @@ struct sp_backend {
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
-    const struct sp_pack *pack;        /* has the weights of all products; borrowed; NULL: not known
-                                        */
+    const struct sp_pack *pack;        /* has the weights of all products; borrowed or NULL */
     struct sp_lora_rows **lora;        /* [1] the adapters of the rows of the running pass, which
                                           sets it; NULL there: none; the array is owned */
 };

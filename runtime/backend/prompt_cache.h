@@ -22,8 +22,7 @@ void sp_prompt_cache_prefetch(const struct sp_prompt_cache *cache, const char *n
 SP_MUST_CHECK enum sp_status sp_prompt_cache_open_page(const struct sp_prompt_cache *cache,
                                                        struct sp_cache_file **out, const char *name,
                                                        struct sp_err *err);
-/* Creates a page. SP_E_CHECK, without a message: no pages are stored now, since one could not be.
- */
+/* Creates a page. SP_E_CHECK, without a message: pages are not stored, since one could not be. */
 SP_MUST_CHECK enum sp_status sp_prompt_cache_create_page(struct sp_prompt_cache *cache,
                                                          struct sp_cache_file **out,
                                                          const char *name, struct sp_err *err);

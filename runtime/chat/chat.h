@@ -17,9 +17,8 @@ struct sp_chat {
     const struct sp_template *template;   /* own_template, or a borrowed one */
     struct sp_template *own_template;     /* owned; NULL: `template` is borrowed */
     struct sp_chat_format format;
-    unsigned refused; /* changes that the template needs: enum sp_chat_change */
-    struct sp_chat_specials
-        specials[2]; /* owned; [0]: tokens in tags of reasoning, [1]: in tags of calls too */
+    unsigned refused;                    /* changes that the template needs: enum sp_chat_change */
+    struct sp_chat_specials specials[2]; /* owned; [0]: in tags of reasoning, [1]: and of calls */
     char reasoning[SP_CHAT_FORMAT_TEXT],
         tool_calls[SP_CHAT_FORMAT_TEXT]; /* printable descriptions of the tags */
     bool has_end_id;

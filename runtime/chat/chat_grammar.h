@@ -28,9 +28,8 @@ enum sp_reasoning_mode {
 /* All members are borrowed; what the grammar needs is copied. */
 struct sp_chat_grammar_options {
     const struct sp_chat_format *format;
-    const struct sp_tokenizer
-        *tokenizer;       /* knows the special tokens in tags; NULL: tags are text */
-    const uint32_t *ends; /* [n_ends] tokens that end an answer, in tags too */
+    const struct sp_tokenizer *tokenizer; /* knows special tokens in tags; NULL: tags are text */
+    const uint32_t *ends;                 /* [n_ends] tokens that end an answer, in tags too */
     size_t n_ends;
     enum sp_reasoning_mode thinking;
     const struct sp_grammar *content; /* the response format, finished; NULL: any text */

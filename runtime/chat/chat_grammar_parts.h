@@ -55,9 +55,8 @@ struct sp_stop_tag {
 struct sp_free_text {
     struct sp_stop_tag stops[SP_STOP_TAGS];
     size_t n_stops;
-    const char
-        *not_first; /* bytes that the text must not begin with after whitespace; NULL: none */
-    uint32_t end;   /* node at which the text may end without a tag, or SP_GRAMMAR_NEVER */
+    const char *not_first; /* bytes with which no text begins after whitespace; NULL: none */
+    uint32_t end;          /* node at which the text may end without a tag, or SP_GRAMMAR_NEVER */
 };
 uint32_t sp_chat_grammar_free_text(struct sp_chat_grammar_builder *b,
                                    const struct sp_free_text *text);

@@ -164,8 +164,7 @@ static struct found find_tag(const struct sp_chat_parser *p)
 }
 
 /* Whether the end of the answer cuts a tag, which is not shown, given that one may begin there.
- * Where a grammar constrains calls, more than a byte of a tag is one, and so is all of an answer.
- */
+ * Where a grammar constrains calls, more than a byte of a tag is one, as is all of an answer. */
 static bool is_cut_tag(const struct sp_chat_parser *p, const struct found *found)
 {
     const struct sp_strbuf *pending = &p->stream.text;

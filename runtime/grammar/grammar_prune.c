@@ -3,8 +3,7 @@
 
 /* A node ends if a text leads from it to the end of its rule. Nodes that end are found from their
  * successors; `waiting` are those whose predecessors must still be looked at. An edge is
- * 3 * (its node) + 0 for `next`, 1 for the other node of EITHER, 2 for the start of a called rule.
- */
+ * 3 * (its node) + 0 for `next`, 1 for the other node of EITHER, 2 for a called rule's start. */
 struct prune {
     struct sp_grammar *g;
     bool *ends;        /* [n_nodes] */

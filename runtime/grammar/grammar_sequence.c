@@ -154,8 +154,7 @@ size_t sp_char_ranges_negate(struct sp_char_range *out, const struct sp_char_ran
 struct chars {
     struct sp_grammar *g;
     uint32_t next, way;
-    uint32_t
-        tail[SP_UTF8_MAX]; /* node that reads 1.. continuation bytes, then next; 0: not made yet */
+    uint32_t tail[SP_UTF8_MAX]; /* node that reads 1.. continuation bytes, then next; 0: not made */
     struct sp_byte_set ascii;
 };
 

@@ -73,8 +73,7 @@ struct sp_schema {
     const struct sp_json *root;
     struct sp_schema_place *places; /* [n_places] owned, like `jobs` */
     size_t n_places, cap_places;
-    struct sp_schema_job
-        *jobs; /* [n_jobs] the views that have a rule, in the order of their creation */
+    struct sp_schema_job *jobs; /* [n_jobs] views that have a rule, in order of creation */
     size_t n_jobs, cap_jobs;
     struct sp_schema_derived *derived; /* [n_derived] owned */
     size_t n_derived, cap_derived, derived_bytes;

@@ -36,8 +36,7 @@ struct span {
     uint32_t next;
     /* A number is a multiple of `multipleOf` if the integer of all its digits, times 10^shift, is
      * one of `divisor`. Its remainder after some digits is that with zeros for the digits that are
-     * left.
-     */
+     * left. */
     uint32_t divisor;
     size_t shift, n_left;
     /* Nodes by how many digits are left, whether those so far equal the bounds' (bit 0: low, bit 1:

@@ -271,8 +271,7 @@ static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v
 
 /* The properties of an object, and how many of them there may be. */
 struct members {
-    uint32_t
-        rules[SP_SCHEMA_NAMES]; /* of each named property; SP_GRAMMAR_NEVER: it is not allowed */
+    uint32_t rules[SP_SCHEMA_NAMES]; /* of named properties; SP_GRAMMAR_NEVER: not allowed */
     bool required[SP_SCHEMA_NAMES];
     size_t n, n_required;
     uint32_t other;      /* rule of the other properties; 0: none */

@@ -7,8 +7,7 @@
  *   X_i = P_i + (out - P_0) (1 + c_i),  c = W_correct m(out)
  *
  * A stream begins and ends with a matrix of its own, scaled to the size of the first one; the
- * result is the mean. The sums along a row are double, so all instruction sets use the same code.
- */
+ * result is the mean. The sums along a row are double, so all instruction sets share the code. */
 #include "runtime/model/sublayers.h"
 
 #include "runtime/vector/fmath.h"

@@ -8,8 +8,7 @@
 #include <math.h>
 
 /* The decays of lightning attention: e^-s, s = 2^(-8 (h + 1) / n) (1 - layer / (layers - 1 + 1e-5)
- * + 1e-5).
- */
+ * + 1e-5). */
 static const float *make_decays(struct sp_binder *b, unsigned layer)
 {
     unsigned n = b->model->config.delta.n_value_heads;

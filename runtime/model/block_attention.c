@@ -10,8 +10,7 @@
  * Layers that repeat begin each further run with the stream of the first one. Their inputs h then
  * get messages m, which are read likewise of the states that the run before made:
  *
- *   g = down [h / rms(h), m / rms(m)],  h' = (1 - tanh(forget g)) h + tanh(gain g) m
- */
+ *   g = down [h / rms(h), m / rms(m)],  h' = (1 - tanh(forget g)) h + tanh(gain g) m */
 #include "runtime/model/sublayers.h"
 
 #include "runtime/vector/fmath.h"

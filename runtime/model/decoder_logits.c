@@ -55,8 +55,7 @@ static void head_norm_row(void *context, size_t t)
     if (m->head_norm_bias) ws->backend->vector->add(x, m->head_norm_bias, n);
 }
 
-/* Passes the first n rows of ws->hidden through the dense layer before the head, if there is one.
- */
+/* Passes the first n rows of ws->hidden through the dense layer before the head, if any. */
 static void run_head_dense(struct sp_workspace *ws, const struct sp_model *source, size_t n)
 {
     assert(n <= ws->max_rows);

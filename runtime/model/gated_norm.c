@@ -1,6 +1,5 @@
 /* Norms of the inputs of o_proj and down_proj, and norms with a gate of low rank (axk2 in
- * transformers 5.24): y = norm(x), then y * sigmoid(up silu(down y)).
- */
+ * transformers 5.24): y = norm(x), then y * sigmoid(up silu(down y)). */
 #include "runtime/model/sublayers.h"
 
 struct sp_gated_norm_scratch {

@@ -17,8 +17,7 @@
  * Gated streams (qwen4_exp in transformers 5.24), with n_i = RMSNorm(H_i) / k and flat(n):
  *
  *   a sublayer, or the head, reads sum_i sigmoid(up silu(down flat(n)))_i n_i
- *   b = strength sigmoid(W flat(n)) is the weight of what it writes
- */
+ *   b = strength sigmoid(W flat(n)) is the weight of what it writes */
 #include "runtime/model/sublayers.h"
 
 #include "runtime/vector/fmath.h"

@@ -40,8 +40,7 @@ struct layer_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
     size_t n;
-    /* Weight and bias of the norm before the next products; NULL: no norm, or none with a weight.
-     */
+    /* Weight and bias of the norm before the next products; NULL: no norm, or no weight. */
     const float *norm_in, *norm_in_bias;
     /* Factor of the normed input that becomes the residual stream; 0: the stream stays as it is. */
     double stream_scale;

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks that the pack has exactly the tensors that the configuration requires, and their shapes.
- */
+/* Checks that the pack has exactly the tensors, and shapes, that the configuration requires. */
 static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
                                     const struct sp_config *config, struct sp_err *err)
 {

@@ -63,8 +63,7 @@ struct sp_compressed_weights {
     struct sp_compressor compressors[2]; /* of entries, of keys of the index */
 };
 
-/* Weights of a gated delta-rule layer; channels = 2 * key heads * key dim + value heads * its dim.
- */
+/* Weights of a gated delta rule; channels = 2 * key heads * key dim + value heads * its dim. */
 struct sp_delta_weights {
     struct sp_matrix qkv;  /* [channels, H]: q, k, v */
     struct sp_matrix z;    /* [value heads * value dim, H]: output gate */
@@ -122,9 +121,8 @@ struct sp_mamba_weights {
 
 /* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */
 struct sp_conv_weights {
-    const float *base; /* [2 * taps][H] */
-    struct sp_matrix
-        dynamic; /* [2 * taps * groups, H]: adds to the taps, from the sublayer's input */
+    const float *base;        /* [2 * taps][H] */
+    struct sp_matrix dynamic; /* [2 * taps * groups, H]: adds to taps, from the sublayer's input */
 };
 
 /* DFlash2: selects which of a row's best tokens follows the previous token. */
@@ -295,8 +293,7 @@ struct sp_model {
     struct sp_affine embedding_affine;
     const float *slopes;     /* [n_heads] of ALiBi, or NULL */
     const float *rope_alpha; /* [n_rot / 2] logarithms of the factors of frequencies, or NULL */
-    const float
-        *positions; /* [n_positions_table, or 1][H] learned positions, with the token type added */
+    const float *positions;  /* [n_positions_table, or 1][H] learned, plus the token type */
     const float *second_positions; /* the same with the second token type; NULL: no text has it */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */

@@ -210,8 +210,7 @@ void sp_self_attention_row(struct sp_workspace *ws, unsigned layer, size_t t,
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
-/* Runs a layer's attention. Rows that see more keys than the index chooses attend to none at first.
- */
+/* Runs a layer's attention. Rows that see more keys than the index chooses attend to none yet. */
 static void attend(struct sp_workspace *ws, unsigned layer, size_t n, struct sp_attention_job *job)
 {
     const struct sp_layer *l = &ws->model->layers[layer];
@@ -248,8 +247,7 @@ static void prepare_mix(const struct sp_workspace *ws, const struct sp_layer *l,
     if (growth->beta != 0) vector->scale(mix, sp_query_factor(growth, ws->positions[t]), n);
 }
 
-/* Makes q, k and v before they are normed, k and v with their convolutions, and what queries mix.
- */
+/* Makes q, k and v before their norms, k and v with their convolutions, and what queries mix. */
 static void make_convolved(struct sp_workspace *ws, unsigned layer, struct sp_attention_job *job)
 {
     const struct sp_layer *l = &ws->model->layers[layer];

@@ -135,8 +135,7 @@ struct sp_route {
 void sp_route(const struct sp_route *route);
 
 /* Per-layer token embeddings (Gemma 4): those of all layers for ids[n], while ws->x holds the
- * scaled token embeddings; and ws->y = a layer's output for the rows of ws->x and their embeddings.
- */
+ * scaled token embeddings; ws->y = a layer's output for the rows of ws->x and their embeddings. */
 void sp_per_layer_open(struct sp_workspace *ws);
 void sp_per_layer_embed(struct sp_workspace *ws, const uint32_t *ids, size_t n);
 void sp_per_layer_run(struct sp_workspace *ws, unsigned layer, size_t n);
@@ -160,8 +159,7 @@ void sp_sparse_gate_run(struct sp_workspace *ws, const struct sp_layer *layer, s
 
 /* Hyper-connections: streams that each sublayer reads and writes by weights that depend on the row
  * (HY 4, GLM-5.3, Qwen4). begin: of the embeddings in ws->x. read: ws->x = what a sublayer with
- * these weights, or the head, reads. write: adds ws->y, the output of the sublayer that read last.
- */
+ * these weights or the head reads. write: adds ws->y, the output of the sublayer that read last. */
 void sp_hyper_open(struct sp_workspace *ws);
 void sp_hyper_begin(struct sp_workspace *ws, size_t n);
 void sp_hyper_read(struct sp_workspace *ws, const struct sp_hyper_weights *w, size_t n);

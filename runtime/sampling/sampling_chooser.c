@@ -12,8 +12,7 @@ struct sp_sampling_chooser {
     size_t slot;
     const struct sp_vector *vector;
     struct sp_distribution p, rest;
-    struct sp_distribution
-        *q; /* [max_draft_len + 1] distributions of draft tokens; position pos is at pos % n_q */
+    struct sp_distribution *q; /* [max_draft_len + 1] of draft tokens; that of pos at pos % n_q */
     size_t n_q;
 };
 

@@ -97,8 +97,7 @@ struct sp_chooser sp_reasoning_limiter_chooser(struct sp_reasoning_limiter *limi
 void sp_result_count_round(struct sp_result *result, const struct sp_round *round);
 
 /* Sets token->logprob, by the raw softmax of a row of logits, and token->top to the n_top most
- * likely tokens, best first, ties by lower id, which are stored in top[n_top]. scratch: [n] floats.
- */
+ * likely tokens, best first, ties by lower id, stored in top[n_top]. scratch: [n] floats. */
 void sp_logprobs_fill(struct sp_token *token, struct sp_logprob *top, unsigned n_top,
                       float *scratch, const struct sp_vector *vector, const float *logits,
                       size_t n);

@@ -20,9 +20,8 @@
 #include "runtime/speculate/drafting_controller.h"
 
 struct sp_draft_length {
-    struct sp_drafting_controller
-        *controller; /* of all sequences that draft with the same model; borrowed */
-    size_t pass;     /* number of the last recorded pass */
+    struct sp_drafting_controller *controller; /* of all sequences with this draft; borrowed */
+    size_t pass;                               /* number of the last recorded pass */
 
     /* State of the current round. */
     bool has_chosen; /* its length was chosen here */

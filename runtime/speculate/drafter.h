@@ -44,8 +44,7 @@ struct sp_commit {
 /* How a draft token is chosen from logits, and who decides how many to draft. */
 struct sp_proposal {
     const struct sp_chooser *chooser;
-    struct sp_draft_length
-        *draft_len;       /* considers every draft token; NULL: the number asked for is kept */
+    struct sp_draft_length *draft_len; /* considers draft tokens; NULL: all are kept */
     const uint32_t *ends; /* [n_ends] tokens after which nothing is drafted; borrowed */
     size_t n_ends;
 };
@@ -61,8 +60,7 @@ struct sp_drafter_ops {
                             struct sp_err *err);
     size_t size; /* of the kind's own struct */
     /* Opens a drafter that sp_drafter_open has made; what it opens before a failure is closed, and
-     * the memory is checked afterwards. Called without holding the scheduler: must not run a pass.
-     */
+     * memory is checked afterwards. Called without holding the scheduler: must not run a pass. */
     enum sp_status (*open)(struct sp_drafter *drafter, const struct sp_sequence_setup *setup,
                            struct sp_err *err);
     /* The most tokens that a proposal after ids[0..n_cached] can hold; 0: none is possible. NULL:

@@ -189,8 +189,7 @@ double sp_drafting_controller_tokens_each(const struct sp_drafting_controller *c
                                           double n);
 
 /* Returns the tokens per second and sequence with this drafter, or of plain steps while it is
- * paused.
- */
+ * paused. */
 double sp_drafting_controller_rate(const struct sp_drafting_controller *controller);
 
 /* Learns from draft token i: `accepted` is 1 or 0, or the probability if it was not worth

@@ -15,8 +15,7 @@ static void append_member(struct sp_json_out *out, const char *key, const char *
 }
 
 /* Makes the messages of a list of plain texts. Jinja and Go templates have different names for
- * reasoning, so both are set. *out is owned by the caller. SP_E_INPUT: a text is not valid UTF-8.
- */
+ * reasoning, so both are set. *out is owned by the caller. SP_E_INPUT: a text is no valid UTF-8. */
 static enum sp_status read_messages(struct sp_json **out, const struct sp_chat_message *turns,
                                     size_t n_turns, struct sp_err *err)
 {

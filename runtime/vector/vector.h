@@ -161,8 +161,7 @@ struct sp_xielu {
 
 void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n);
 
-/* The table of a kernel set (quantize/kernels/kernels.h) by name; never NULL for the name of a set.
- */
+/* The table of a kernel set (quantize/kernels/kernels.h) by name; never NULL for a set's name. */
 const struct sp_vector *sp_vector_find(const char *kernels_name);
 
 #endif

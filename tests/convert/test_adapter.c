@@ -119,8 +119,7 @@ TEST(test_threads_do_not_change_the_file)
     }
 }
 
-/* Merging an adapter into a packed file gives the same weights as merging it into the checkpoint.
- */
+/* Merging an adapter into a packed file gives the weights of merging it into the checkpoint. */
 TEST(test_packed_files_give_equal_weights)
 {
     const char *a = create_keep_path(create_path("a.bin")),

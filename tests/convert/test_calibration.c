@@ -70,8 +70,7 @@ static const char *calibrate(const char *file)
     return out;
 }
 
-/* ---- statistics -------------------------------------------------------------------------------
- */
+/* ---- statistics ---- */
 
 /* Computes x[HIDDEN], the input of the first layer's attention for a token, in double precision. */
 static void first_input(double *x, const struct sp_pack *pack, uint32_t id)
@@ -225,8 +224,7 @@ TEST(test_cancelling_leaves_nothing)
     assert_int_equal(create_count_files(), n_files);
 }
 
-/* ---- quality ----------------------------------------------------------------------------------
- */
+/* ---- quality ---- */
 
 static double divergence(const char *file, const char *reference)
 {
@@ -449,8 +447,7 @@ TEST(test_drafts)
     }
 }
 
-/* ---- smoothing --------------------------------------------------------------------------------
- */
+/* ---- smoothing ---- */
 
 static struct sp_pack *open_pack(const char *path)
 {
@@ -515,8 +512,7 @@ TEST(test_smoothing_equals_the_definition)
     sp_pack_close(made);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------
- */
+/* ---- refusals ---- */
 
 TEST(test_refusals)
 {

@@ -107,8 +107,7 @@ TEST(test_existing_output_needs_force)
     assert_int_equal(create_count_files(), 3);
 }
 
-/* --force does not overwrite a file of another kind, such as a Modelfile or the checkpoint itself.
- */
+/* --force does not overwrite a file of another kind, such as a Modelfile or the checkpoint. */
 TEST(test_force_replaces_packed_files_only)
 {
     struct sp_create_options o = create_options(
@@ -254,8 +253,7 @@ TEST(test_cancelling_leaves_nothing)
 
 /* ---- full disk, killed process ---- */
 
-/* Runs create in a child process whose files may not exceed `limit` bytes, and returns its status.
- */
+/* Runs create in a child process whose files may not exceed `limit` bytes; returns its status. */
 static int create_within(const char *path, const char *output, rlim_t limit)
 {
     int status;

@@ -97,8 +97,7 @@ static const struct sp_safetensor *find_source(const struct sp_safetensors *c, c
     return t;
 }
 
-/* Every exported tensor equals that of the source. Packing the export shows that none is missing.
- */
+/* Every exported tensor equals that of the source. Packing the export shows that none is lost. */
 static void assert_same_weights(const char *source, const char *export)
 {
     struct sp_safetensors *from = open_weights(source), *to = open_weights(export);
@@ -571,8 +570,7 @@ TEST(cancelled)
     assert_int_equal(calls, 1);
 }
 
-/* Runs export in a child process whose files may not exceed `limit` bytes, and returns its status.
- */
+/* Runs export in a child process whose files may not exceed `limit` bytes; returns its status. */
 static int export_within(const struct sp_create_options *o, rlim_t limit)
 {
     int status;

@@ -416,8 +416,7 @@ TEST(width_of_ollamas_lfm2)
     assert_non_null(strstr(text, "\"intermediate_size\": 24"));
 }
 
-/* Llama 3 of ollama has "default" rules; a vocabulary whose token 128009 ends turns is Llama 3's.
- */
+/* ollama's Llama 3 has "default" rules; a vocabulary whose token 128009 ends turns is Llama 3's. */
 TEST(rules_of_ollamas_llama3)
 {
     enum { EOT = 128009, ALIGNMENT = 32 };
@@ -449,8 +448,7 @@ TEST(rules_of_ollamas_llama3)
 }
 
 /* ollama's converter leaves out the scaling of Gemma 3's larger models, linear by 8 from a context
- * of 131072 on (handle_gemma3 of its llama/compat). A file of llama.cpp's converter has none then.
- */
+ * of 131072 on (handle_gemma3 of its llama/compat). A file of llama.cpp's converter has none. */
 TEST(scaling_of_ollamas_gemma3)
 {
     static const struct {
@@ -548,8 +546,7 @@ TEST(refused_values)
     }
 }
 
-/* Apertus has the numbers of its activation in the metadata: one for all layers, or one for each.
- */
+/* Apertus has the numbers of its activation in the metadata: one for all layers, or for each. */
 TEST(values_of_layers)
 {
     static const struct {

@@ -77,8 +77,7 @@ TEST(llama_without_bos_id)
     assert_true(check_lines(&t, TESTDATA "/gguf/tokenizers/pieces.jsonl") > 30);
 }
 
-/* ---- tokenizer.model and tekken.json (tests/oracle/sentencepiece_files.py, tekken_files.py) ----
- */
+/* ---- tokenizer.model, tekken.json (tests/oracle/sentencepiece_files.py, tekken_files.py) ---- */
 
 #define PIECES TESTDATA "/tokenizer/sentencepiece/"
 

@@ -74,8 +74,7 @@ TEST(test_malformed_sensitivities)
     sp_sensitivities_release(&s);
 }
 
-/* The table of the tiny target in q4, or with a tensor of every type, and its predicted divergence.
- */
+/* The table of the tiny target in q4, or with a tensor of every type; its predicted divergence. */
 static char *print_table(const char *record, bool every_type, double *kl)
 {
     struct sp_policy_request request = {.type = SP_Q4};

@@ -410,8 +410,7 @@ TEST(test_writer_makes_the_hand_made_file)
         assert_int_equal(text.size, first.size);
         assert_memory_equal(keep(text.at), first.at, text.size);
     }
-    /* The files are equal except for the compressed sections, which depend on the version of zstd.
-     */
+    /* The files are equal except for the compressed sections, which depend on zstd's version. */
     assert_ok(verify((const uint8_t *)first.at, first.size, NULL));
     assert_memory_equal(first.at + 128, bytes + 128, 12288 - 128);
     assert_ok(sp_pack_open(&pack, f->file, NULL));

@@ -10,8 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Writes the input to a new file, whose path is static until the next call; the caller unlinks it.
- */
+/* Writes the input to a new file; its path is static until the next call; the caller unlinks it. */
 static inline const char *fuzz_file(const uint8_t *data, size_t size)
 {
     static char path[512];

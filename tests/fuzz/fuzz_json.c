@@ -1,5 +1,4 @@
-/* Fuzzes the JSON parser: a text is refused, or is printed as JSON that parses to the same value.
- */
+/* Fuzzes the JSON parser: a text is refused, or printed as JSON that parses to the same value. */
 #include "format/json/json_write.h"
 #include "tests/fuzz/fuzz.h"
 

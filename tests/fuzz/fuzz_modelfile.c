@@ -14,8 +14,7 @@ static bool same(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Checks that every record of `a` except its sources is in `b`, in order, after the sources of `b`.
- */
+/* Checks that every record of `a` except its sources is in `b`, in order, after `b`'s sources. */
 static void compare(const struct sp_modelfile *a, const struct sp_modelfile *b)
 {
     size_t k = 0;

@@ -3,8 +3,7 @@
  * refused, or are a Modelfile.
  *
  * The input has four parts, each but the last ended by a NUL: the name, refs/main of the model
- * org/name, ollama's manifest of the model `name`, and the blob whose digest has only the digit 0.
- */
+ * org/name, ollama's manifest of the model `name`, and the blob whose digest is all zeros. */
 #include "convert/source/source_name.h"
 #include "tests/fuzz/fuzz.h"
 

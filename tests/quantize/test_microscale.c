@@ -65,8 +65,7 @@ TEST(test_codebooks)
     }
 }
 
-/* Stores one half block in lane `row`, half h, of a block's bytes, in the layout of format/dtype.h.
- */
+/* Stores half block h in lane `row` of a block's bytes, in the layout of format/dtype.h. */
 static void put_half(uint8_t *block, size_t h, size_t row, uint8_t byte, const uint64_t *nibbles)
 {
     for (size_t k = 0; k < 8; k++)

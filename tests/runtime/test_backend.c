@@ -209,8 +209,7 @@ static float product_of(size_t which, size_t matrix, size_t row, const float *x)
     return sum;
 }
 
-/* The activation of gpt-oss: (clamp(up) + 1) times gate sigmoid(1.702 gate), with gate at most 7.
- */
+/* The activation of gpt-oss: (clamp(up) + 1) gate sigmoid(1.702 gate), with gate at most 7. */
 static double gated(double gate, double up)
 {
     if (gate > 7) gate = 7;

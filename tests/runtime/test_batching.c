@@ -285,8 +285,7 @@ TEST(assistants)
     }
 }
 
-/* Two sessions with equal prompts draft in the same passes, and each is charged half of their cost.
- */
+/* Two sessions with equal prompts draft in the same passes, and each is charged half the cost. */
 TEST(equal_prompts_share_draft_passes)
 {
     const struct sp_session_options options = {
@@ -366,8 +365,7 @@ TEST(failing_draft)
 
 enum { N_THREADS = 4 };
 
-/* One row in a pass of the draft, if there is a draft, followed by one row in a pass of the target.
- */
+/* One row in a pass of the draft, if there is one, followed by one row in a pass of the target. */
 struct row_request {
     struct generate_fixture *g;
     struct sp_decoder *draft, *target;

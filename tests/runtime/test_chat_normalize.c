@@ -1,5 +1,4 @@
-/* Tests that every template takes conversations of all orders of roles, and loses no part of them.
- */
+/* Tests that every template takes conversations of all orders of roles, and loses nothing. */
 #include "format/base/file.h"
 #include "runtime/chat/chat_probe.h"
 #include "runtime/chat/chat_normalize.h"

@@ -121,8 +121,7 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
     struct calls calls;
 
     /* Formats that cannot be constrained are skipped, as are templates that write values in a
-     * notation other than JSON, or ids, which are not learned. Go templates sort arguments by name.
-     */
+     * notation other than JSON, or ids, which are not learned. Go templates sort arguments. */
     if (a->format->calls.style == SP_TOOL_CALL_HARMONY ||
         a->format->calls.style == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
         strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/"))

@@ -18,8 +18,7 @@ struct regime {
     double accept;          /* of the first draft token */
     double fade;            /* factor from one draft token to the next */
     double change;          /* acceptance after half of the rounds; < 0: unchanged */
-    double
-        calibration; /* 0: all confidences are equal; 1: the draft knows which tokens are right */
+    double calibration;     /* 0: all confidences are equal; 1: the draft knows what is right */
 };
 
 static uint64_t seed = 42;
@@ -277,8 +276,7 @@ TEST(confidence_pays)
     }
 }
 
-/* Drafting that did not pay is tried again, so the controller notices when the text becomes easy.
- */
+/* Drafting that did not pay is tried again, so the controller notices that a text becomes easy. */
 TEST(notices_easy_text)
 {
     static const struct regime r = {"becomes easy", .05, .3, .005, .02, 1, .9, 0};

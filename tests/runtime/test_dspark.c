@@ -514,8 +514,7 @@ static enum sp_dtype type_of(const struct sp_pack *pack, const char *name)
     return t->dtype;
 }
 
-/* Matrices that are read for every draft token are quantized like an output matrix, and no others.
- */
+/* Only matrices that are read for every draft token are quantized like an output matrix. */
 TEST(stored_types)
 {
     struct handmade_dspark draft = {

@@ -350,8 +350,7 @@ TEST(windows)
     check_windows(open_pair(SP_DTYPE_NONE), 0);
 }
 
-/* The tokens that the post-processor puts in front of a text lead every window and are not scored.
- */
+/* Tokens that the post-processor puts in front of a text lead every window and are not scored. */
 TEST(windows_with_a_lead)
 {
     struct sp_package *package =

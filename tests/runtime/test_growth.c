@@ -163,8 +163,7 @@ TEST(chosen_by_layer)
     model->cache_types = NULL;
 }
 
-/* A draft, whose caches change no text, has q8, or f16 if the heads of a layer cannot have codes.
- */
+/* A draft, whose caches change no text, has q8, or f16 if a layer's heads cannot have codes. */
 TEST(chosen_for_a_draft)
 {
     struct sp_layer_config layers[2] = {

@@ -454,8 +454,7 @@ static enum sp_status create(const char *modelfile, enum sp_dtype draft,
     return sp_create(report, &options, why);
 }
 
-/* The built-in head becomes the draft and is quantized as one, unless a DRAFT record names another.
- */
+/* The built-in head becomes the draft, quantized as one, unless a DRAFT record names another. */
 TEST(head_becomes_draft)
 {
     struct sp_create_report plain, quantized;

@@ -1,6 +1,5 @@
 /* Tests the statistics of inputs that do not belong to all matrices of a product: those of each
- * expert, against transformers, and that of the output matrix, against the features of a decoder.
- */
+ * expert, against transformers, and the output matrix's, against the features of a decoder. */
 #include "runtime/measure/input_stats.h"
 #include "runtime/model/decoder.h"
 #include "runtime/session/session.h"

@@ -292,8 +292,7 @@ TEST(every_prefix_ends)
     assert_true(n > 150);
 }
 
-/* A long schema from a client must not take long to compile, so pairwise comparisons are limited.
- */
+/* A client's long schema must not take long to compile, so pairwise comparisons are limited. */
 TEST(bounds_of_size)
 {
     enum { ROOM = 1 << 20, MANY = 30000 };

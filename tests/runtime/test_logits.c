@@ -38,8 +38,7 @@ static void check_rows(const struct logit_rows *rows, const char *npy, double mo
     if (!(e < most)) fail_msg("%s: relative error %g", npy, e);
 }
 
-/* The context is short, so that longrope uses its short factors, as transformers does up to there.
- */
+/* The context is short, so that longrope uses its short factors, as transformers does there. */
 static struct sp_session *open_file(const char *path)
 {
     struct sp_session_options options = {
@@ -161,8 +160,7 @@ static void check_rows_of_family(const char *path, const char *npy, double most,
     }
 }
 
-/* The folders of testdata/families. A golden.json may state how far its model amplifies rounding.
- */
+/* The folders of testdata/families. A golden.json may say how far its model amplifies rounding. */
 TEST(families)
 {
     for (const char *const *name = golden_families(); *name; name++) {

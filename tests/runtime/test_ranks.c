@@ -565,8 +565,7 @@ static size_t read_prompt(struct sp_package *package, const char *folder, uint32
     return result.n_reused;
 }
 
-/* A page of a prompt has all heads, so that sessions with another number of ranks continue from it.
- */
+/* A prompt's page has all heads, so that sessions with another number of ranks continue from it. */
 TEST(prompt_pages_are_equal)
 {
     const char *folder = packed_path("pages");

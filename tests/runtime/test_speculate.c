@@ -377,8 +377,7 @@ TEST(invalid_requests_are_refused)
 }
 
 /* Tests cache types other than f16, with a prompt longer than a span: plain decoding on one thread
- * with scalar kernels against several threads, kernel sets, draft lengths and prompt chunk sizes.
- */
+ * with scalar kernels against other threads, kernel sets, draft lengths, prompt chunk sizes. */
 static void check_cache(enum sp_cache_type cache, size_t place)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);

@@ -59,8 +59,7 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int dr
     return keep_answer(session, &request);
 }
 
-/* Tests every draft length with every kernel set on one thread and two, distributed over the seeds.
- */
+/* Tests every draft length with every kernel set on one and two threads, spread over the seeds. */
 static void check_file(const char *path)
 {
     static const int depths[] = {PLAIN, 1, 3, 5, SP_DRAFT_LENGTH_AUTO};

@@ -231,8 +231,7 @@ TEST(named_template_that_is_no_text)
         "a string");
 }
 
-/* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.
- */
+/* encoding/json (Go 1.19) omits an interface{} that is nil, but none that holds an empty value. */
 TEST(empty_values_in_go)
 {
     static const char json[] =

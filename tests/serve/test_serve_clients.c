@@ -187,8 +187,7 @@ TEST(test_disconnects)
     assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other response was complete */
 }
 
-/* A client that sends half a request, or does not read its response, does not delay other clients.
- */
+/* A client that sends half a request, or does not read its response, delays no other client. */
 TEST(test_slow_clients)
 {
     static const char half[] = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le";

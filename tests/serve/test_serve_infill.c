@@ -120,8 +120,7 @@ TEST(test_apis_agree)
     char *streamed = stream_text(&r, "content", &n);
     assert_string_equal(streamed, want);
 
-    /* The greedy answer ends at once where no bias forbids it, as in ollama's API, which has none.
-     */
+    /* A greedy answer ends at once where no bias forbids it, as in ollama's API, which has none. */
     json = post("/api/generate",
                 "{'prompt': '" PREFIX "', 'suffix': '" SUFFIX
                 "', 'stream': false, 'options': {'num_predict': 12}}",

@@ -1,5 +1,4 @@
-/* Tests the sockets of the server: which of them are on the loopback interface, and UNIX sockets.
- */
+/* Tests the server's sockets: which of them are on the loopback interface, and UNIX sockets. */
 #include "cli/serve/http/serve_http.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"

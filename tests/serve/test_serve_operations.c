@@ -192,8 +192,7 @@ static const char *draft_and_stop(const char *const *options)
     return names[0] ? keep_format("%s/%s", scratch_path("spectool/drafting"), names[0]) : NULL;
 }
 
-/* What was learned of drafting is kept at the end and read at the start; --no-cache does neither.
- */
+/* What was learned of drafting is kept at the end, read at the start; --no-cache does neither. */
 TEST(test_drafting_cache)
 {
     static const char *const no_cache[] = {"--no-cache", NULL};

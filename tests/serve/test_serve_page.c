@@ -438,8 +438,7 @@ static void picture_markdown(void)
     }
 }
 
-/* An answer in Markdown is shown as such, with its drafted tokens tinted, and copied as Markdown.
- */
+/* An answer in Markdown is shown as such, its drafted tokens tinted, and copied as Markdown. */
 TEST(test_markdown)
 {
     browser_run_file(&page, "const cases = ", TESTDATA "/markdown.json");

@@ -155,8 +155,7 @@ static void ollama_calls(const struct server *s)
     ", 'tools': [{'type': 'function', 'function': {'name': 'Finn', 'parameters': {'type': "        \
     "'object', 'properties': {'a den': " value "}, 'required': ['a den']}}}]"
 
-/* Once the model has written the tag, its call matches the schema, though nothing asks for a call.
- */
+/* Once the model has written the tag, its call matches the schema, though nothing asks for one. */
 static void constrained_calls(const struct server *s)
 {
     static const char call[] = "choices.0.message.tool_calls.0.function.arguments";

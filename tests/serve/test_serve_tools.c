@@ -323,8 +323,7 @@ TEST(test_refusals)
                         "calls, so they cannot be constrained");
 }
 
-/* Under this template the story of the tiny model begins with reasoning: "There was once a hungry".
- */
+/* Under this template the tiny model's story begins with reasoning: "There was once a hungry". */
 static const char thinker[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"

@@ -101,8 +101,7 @@ const struct sp_json *browser_send(struct browser *b, const char *method, const 
     }
 }
 
-/* Sends a command whose only parameter is a string, and returns the text at `member` of the result.
- */
+/* Sends a command whose only parameter is a string; returns the text at `member` of the result. */
 static const char *send_text(struct browser *b, const char *method, const char *key,
                              const char *value, const char *further, const char *member)
 {

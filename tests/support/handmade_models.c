@@ -279,8 +279,7 @@ static void block_layer(struct writer *w)
     mlp(w, prefix, 1, 0.2f);
 }
 
-/* The rows hold 1 and -1, so that only one element of the correction W e is as large as the rank.
- */
+/* The rows hold 1 and -1, so that one element only of the correction W e is as large as rank. */
 static void markov_head(struct writer *w, const struct handmade_dspark *how, size_t n_vocab)
 {
     size_t n = n_vocab * how->rank, wide = H + (size_t)how->rank;

@@ -9,14 +9,13 @@
 #include <stdbool.h>
 
 struct handmade_options {
-    float mixing; /* scale of what layers add to the residual stream; the text varies above about
-                     0.05 */
-    bool copies;  /* the head passes the target's hidden state on; else its weights are random */
-    bool
-        converted; /* as mlx stores it: norms include the 1, convolutions are transposed, no head */
-    bool no_ffn;   /* the head's layer has no MLP */
-    bool unknown;  /* the head has a tensor that nobody knows */
-    bool marks_odd;   /* EAGLE-3: t2d contains an odd token instead of an even one */
+    float mixing;   /* scale of what layers add to the residual stream; the text varies above about
+                       0.05 */
+    bool copies;    /* the head passes the target's hidden state on; else its weights are random */
+    bool converted; /* as mlx stores it: norms include the 1, convolutions transposed, no head */
+    bool no_ffn;    /* the head's layer has no MLP */
+    bool unknown;   /* the head has a tensor that nobody knows */
+    bool marks_odd; /* EAGLE-3: t2d contains an odd token instead of an even one */
     unsigned n_vocab; /* 0: HANDMADE_TOKENS; else a target and its head alone */
 };
 

@@ -36,8 +36,7 @@ struct sp_json *served_post(const char *path, const char *body);
 long served_metric(const struct server *s, const char *name);
 size_t served_count_open(const struct server *s);
 
-/* Returns the value at a path of members and elements such as "a.0.b"; NULL if it does not exist.
- */
+/* Returns the value at a path of members and elements such as "a.0.b"; NULL if there is none. */
 const struct sp_json *json_at(const struct sp_json *json, const char *path);
 const char *json_text(const struct sp_json *json, const char *path);
 int64_t json_number(const struct sp_json *json, const char *path);

@@ -7,8 +7,7 @@
 
 #include <stdbool.h>
 
-/* Return a compiled template, and what it makes of the input; kept (keep.h). Refusals end the test.
- */
+/* Return a compiled template, and what it makes of the input; kept. Refusals end the test. */
 struct sp_template *keep_template(const char *text, enum sp_template_language language);
 char *keep_rendered(const struct sp_template *t, const struct sp_template_input *in);
 
@@ -16,9 +15,8 @@ struct template_cases {
     const char *lines;     /* path of the file: {"template", "rendered" or "error", ...} a line */
     const char *variables; /* path of the variables of all cases; NULL: each line has its messages,
                               tools and so on */
-    const char
-        *folder; /* folder of the file that "template" names; NULL: "template" is the text itself */
-    const char *suffix; /* suffix of the template files */
+    const char *folder;    /* of the file that "template" names; NULL: "template" is the text */
+    const char *suffix;    /* suffix of the template files */
     enum sp_template_language language;
 };
 

@@ -1,5 +1,4 @@
-/* Compiles and opens tokenizers from tokenizer.json text, and checks them. Failures end the test.
- */
+/* Compiles, opens and checks tokenizers from tokenizer.json text. Failures end the test. */
 #ifndef SP_TESTS_SUPPORT_TOKENIZER_CASES_H
 #define SP_TESTS_SUPPORT_TOKENIZER_CASES_H
 

@@ -9,8 +9,7 @@
  *     CASES(golden_text, "qwen3", "llama");       golden_text, once with each string as *state
  *     CASES_OF(same_logits, golden_families);     the same, with the strings that a function lists
  *     GROUP_FIXTURE(packed_setup, packed_teardown);   around all tests of the file
- *     TEST_FIXTURE(NULL, scratch_teardown);           around each of them
- */
+ *     TEST_FIXTURE(NULL, scratch_teardown);           around each of them */
 #ifndef SP_TESTS_SUPPORT_UNIT_TEST_H
 #define SP_TESTS_SUPPORT_UNIT_TEST_H
 

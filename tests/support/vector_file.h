@@ -1,5 +1,4 @@
-/* Reads files of testdata/vectors: one case per line, hexadecimal numbers separated by whitespace.
- */
+/* Reads files of testdata/vectors: a case per line, hexadecimal numbers between whitespace. */
 #ifndef SP_TESTS_SUPPORT_VECTOR_FILE_H
 #define SP_TESTS_SUPPORT_VECTOR_FILE_H
 

@@ -82,8 +82,7 @@ SP_MUST_CHECK enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, siz
 void sp_serve_queue_free(struct sp_serve_queue *queue); /* accepts NULL; the queue must be empty */
 
 /* Rejects further jobs. The present ones are completed or, if `now`, end soon: the queue is
- * stopped.
- */
+ * stopped. */
 void sp_serve_queue_close(struct sp_serve_queue *queue, bool now);
 
 /* ---- for the client's thread ---- */
@@ -294,8 +293,7 @@ struct sp_serve_api {
     void (*close)(struct sp_serve_response *response, const struct sp_result *last);
     /* Writes a failure into a stream that has started. */
     void (*fail_stream)(struct sp_serve_response *response, const struct sp_serve_failure *failure);
-    /* Writes a failure as the body of the response. NULL: the owner of the job writes its failure.
-     */
+    /* Writes a failure as the body of the response. NULL: the owner of the job does so. */
     void (*fail)(struct sp_json_out *out, const struct sp_serve_failure *failure);
     /* Of ollama, NULL elsewhere: whether the request has a prompt. Without one it loads the model
      * or, with keep_alive 0, unloads it, and write_load() writes the response. */

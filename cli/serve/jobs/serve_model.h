@@ -111,8 +111,7 @@ struct sp_serve_model_options {
 };
 
 /* Reads what the file at `path` contains. name: of the model. SP_E_UNSUPPORTED: it has no
- * tokenizer.
- */
+ * tokenizer. */
 SP_MUST_CHECK enum sp_status sp_serve_file_read(struct sp_serve_file *out, const char *path,
                                                 const char *name,
                                                 const struct sp_serve_model_options *options,

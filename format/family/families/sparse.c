@@ -366,8 +366,7 @@ const struct sp_family sp_families_sparse[] = {
                     {"share_expert_dims", "share_expert_dim"},
                     {"max_seq_len", "max_position_embeddings"}, {"rope_theta", "layer_rope_theta"}),
         .read_own = read_step,
-        /* It repeats num_sliding_attention_heads, and the tensors have these heads or are refused.
-         */
+        /* It repeats num_sliding_attention_heads, and tensors with other heads are refused. */
         .own_keys = "per_layer_config",
         .aliases = {step_aliases},
         .prediction_layer = true,
