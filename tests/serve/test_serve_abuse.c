@@ -180,6 +180,13 @@ TEST(test_response_memory)
         at += sprintf(at, "a b ");
     sprintf(at, "'}");
     server_post(&tiny_server, "/tokenize", body, 400);
+    fd = server_begin_request(&tiny_server, "/v1/completions",
+                              "{'logprobs': 20, 'stream': true, 'max_tokens': 4000, 'prompt': 'a', "
+                              "'logit_bias': {'1596': -100, '1598': -100}}");
+    for (ssize_t n = 0, more = 1; n < 100000 && more > 0; n += more)
+        more = recv(fd, body, 4096, 0);
+    assert_true(served_metric(&tiny_server, "spectool_request_memory_bytes") > 100000);
+    close(fd);
 }
 
 /* A request that would find the queue full is refused before it is parsed. */

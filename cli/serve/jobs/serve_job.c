@@ -20,7 +20,7 @@ struct answer_run {
     struct sp_session *session;
     struct sp_chat_reader *reader;
     struct sp_chat_answer message;
-    enum sp_status status;           /* failure inside a callback */
+    struct sp_err failure;           /* inside a callback */
     struct sp_serve_logprob *tokens; /* [n_tokens] kept for log-probabilities only */
     size_t n_tokens, cap_tokens;
     size_t n_sent;                   /* tokens sent */
@@ -124,15 +124,28 @@ static bool is_end(const struct answer_run *a, uint32_t id)
            sp_ids_have(info->eos, info->n_eos, id);
 }
 
+/* Takes memory for the log-probabilities of n tokens, and for their JSON. */
+static enum sp_status take_memory(const struct sp_serve_request *request, size_t n,
+                                  struct sp_err *err)
+{
+    enum { OF_TOKEN = 160, OF_ALTERNATIVE = 80 }; /* bytes */
+    size_t of_token = OF_TOKEN + (size_t)request->n_top * OF_ALTERNATIVE;
+
+    if (!request->logprobs || !request->take_memory) return SP_OK;
+    return request->take_memory(request->memory, n * of_token, err);
+}
+
 static enum sp_status keep_token(struct answer_run *a, const struct sp_token *token)
 {
     const struct sp_package *package = a->job->request.model->loaded->package;
+    struct sp_err *err = &a->failure;
     struct sp_serve_logprob *t;
-    enum sp_status st = sp_grow(&a->tokens, &a->cap_tokens, a->n_tokens + 1, sizeof *t, NULL);
+    enum sp_status st;
 
-    if (st) return st;
+    if ((st = sp_grow(&a->tokens, &a->cap_tokens, a->n_tokens + 1, sizeof *t, err))) return st;
     t = &a->tokens[a->n_tokens];
-    if ((st = sp_serve_logprob_read(t, package, token))) return st;
+    if ((st = sp_serve_logprob_read(t, package, token)))
+        return sp_fail(err, st, "out of memory for log-probabilities");
     t->at = a->n_bytes;
     a->n_bytes += t->size;
     a->n_tokens++;
@@ -152,9 +165,10 @@ static int on_token(void *context, const struct sp_token *token)
     if (first) a->response.first_token_seconds = now - a->job->arrived_at - a->response.waited;
     if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
     /* With the prompt's tokens come all of the answer, for clients that split them by number. */
-    if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
-        a->status = keep_token(a, token);
-    return a->status ? 1 : is_abandoned(a);
+    if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo) &&
+        (take_memory(&a->job->request, 1, &a->failure) || keep_token(a, token)))
+        return 1;
+    return is_abandoned(a);
 }
 
 /* Selects the tokens of the text to be sent now: all that were not sent yet, except those of a
@@ -270,8 +284,7 @@ static int on_prompt_token(void *context, size_t index, const struct sp_token *t
     struct answer_run *a = context;
 
     (void)index;
-    if ((a->status = keep_token(a, token))) return 1;
-    return is_abandoned(a);
+    return keep_token(a, token) ? 1 : is_abandoned(a);
 }
 
 /* Finds the text of the prompt: that of the request, or of its token ids. */
@@ -304,10 +317,7 @@ static enum sp_status echo_prompt(struct answer_run *a, struct sp_session *sessi
         st = sp_session_logprobs(session, prompt->ids, prompt->n_ids, a->request.n_top,
                                  on_prompt_token, a, err);
     }
-    if (a->status) { /* the callback stopped with it */
-        *err = (struct sp_err){0};
-        st = sp_fail(err, a->status, "out of memory for the prompt");
-    }
+    if (a->failure.status) *err = a->failure; /* the callback stopped with it */
     if (st) return st;
     a->n_shown = a->n_bytes;
     a->response.echo = &a->echo;
@@ -361,7 +371,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_loaded_mode
     }
     st = sp_session_generate(loaded->session, &a->request, &a->result, err);
     if (!st) a->response.n_reused = a->result.n_reused;
-    if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
+    if (!st && a->failure.status) st = sp_fail_as(err, &a->failure);
     if (!st) st = sp_loaded_model_record(loaded, &a->request, &a->result, err);
     if (!st && request->echo)
         st = sp_strbuf_append(&a->echo, a->result.text, a->result.text_size, err);
@@ -408,17 +418,6 @@ static struct sp_session *take_session(const struct sp_serve_request *request,
     return sp_session_pool_take(model->sessions, lora, scale, prompt->ids, prompt->n_ids);
 }
 
-/* Takes memory for the log-probabilities of a prompt that is echoed, and for their JSON. */
-static enum sp_status take_echo_memory(const struct sp_serve_request *request,
-                                       const struct sp_serve_prompt *prompt, struct sp_err *err)
-{
-    enum { OF_TOKEN = 160, OF_ALTERNATIVE = 40 }; /* bytes */
-    size_t of_token = OF_TOKEN + (size_t)request->n_top * OF_ALTERNATIVE;
-
-    if (!request->echo || !request->logprobs || !request->take_memory) return SP_OK;
-    return request->take_memory(request->memory, prompt->n_ids * of_token, err);
-}
-
 /* Generates one answer of a job. */
 static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
@@ -445,7 +444,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err);
     if (!st) st = sp_loaded_model_check_context(&loaded, prompt.n_ids, &err);
     if (!st) st = check_memory(serve, &loaded, prompt.n_ids, &err);
-    if (!st) st = take_echo_memory(&job->request, &prompt, &err);
+    if (!st && job->request.echo) st = take_memory(&job->request, prompt.n_ids, &err);
     if (st) {
         a.too_long = st == SP_E_USAGE;
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
