@@ -18,10 +18,7 @@
 #include "format/system/macos.h"
 #include "runtime/spectool.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__GLIBC__)
@@ -39,7 +36,7 @@ struct options {
     bool no_draft, no_cache, quiet, verbose;
 };
 
-enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20, WATCH_SECONDS = 30 };
+enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20 };
 
 static const char *const log_formats[] = {"text", "json", NULL};
 static const char *const sandboxes[] = {"auto", "on", "off", NULL};
@@ -120,125 +117,6 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* ---- signals ---- */
-
-struct guard {
-    const struct sp_serve *serve;
-    double patience; /* seconds that answers have after a signal; negative: no limit */
-    sigset_t signals;
-    bool has_ranks;         /* of this program, which are its only children */
-    atomic_bool serving;    /* the server is running; before, a signal ends the program at once */
-    _Atomic double ends_at; /* when the time of pending answers is over, seconds of sp_seconds */
-    atomic_bool ended;      /* the server has ended: a signal only ends the waiting thread */
-    pthread_t thread;
-    bool watches;
-};
-
-/* Blocks SIGTERM, and SIGINT and SIGHUP unless the caller ignores them (nohup). SIGCHLD, not among
- * *signals, is blocked, too, and sent when a child ends, even if the caller ignores it. */
-static void block_signals(sigset_t *signals)
-{
-    static const int numbers[] = {SIGINT, SIGHUP};
-    struct sigaction now, child = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
-    sigset_t all;
-
-    sigemptyset(&child.sa_mask);
-    sigaction(SIGCHLD, &child, NULL);
-    sigemptyset(signals);
-    sigaddset(signals, SIGTERM); /* also sent to end the waiting thread */
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaddset(signals, numbers[i]);
-    all = *signals;
-    sigaddset(&all, SIGCHLD);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
-}
-
-/* Waits for a signal, for at most some seconds. Returns its number, or 0. */
-static int await_signal(const sigset_t *signals, double seconds)
-{
-    const double until = sp_seconds() + seconds;
-    struct timespec left;
-    int number;
-
-    do {
-        double n = until - sp_seconds();
-        if (n < 0) n = 0;
-        left = (struct timespec){.tv_sec = (time_t)n};
-        left.tv_nsec = (long)((n - (double)left.tv_sec) * 1e9);
-        number = sigtimedwait(signals, NULL, &left);
-    } while (number < 0 && errno == EINTR);
-    return number > 0 ? number : 0;
-}
-
-/* Refuses further requests and lets the pending ones be completed in time. Returns the number of a
- * signal that arrived meanwhile, or of the next one. */
-static int shut_down(struct guard *g)
-{
-    int number = 0;
-
-    sp_serve_models_stop(g->serve->models);
-    sp_serve_queue_close(g->serve->queue, false);
-    sp_serve_log_shutdown(g->serve, g->patience);
-    if (g->patience >= 0 && (number = await_signal(&g->signals, g->patience)) == 0)
-        sp_serve_queue_close(g->serve->queue, true);
-    return number == 0 && sigwait(&g->signals, &number) ? 0 : number;
-}
-
-/* Ends the program if a rank has ended, by what sp_backend_open_package sets for that: a server
- * without requests would not notice. */
-static void check_ranks(const struct guard *g)
-{
-    struct sp_err err = {0};
-
-    if (g->has_ranks && sp_package_check_ranks(g->serve->all->loaded->package, &err))
-        fprintf(stderr, "spectool: %s\n", err.text);
-}
-
-/* Shuts the server down at the first signal and ends the program at the second. Until then it keeps
- * up with the counters of energy, with or without requests. */
-static void *wait_for_signal(void *context)
-{
-    struct guard *g = context;
-    sigset_t signals = g->signals;
-    int number;
-
-    sigaddset(&signals, SIGCHLD);
-    do {
-        number = await_signal(&signals, WATCH_SECONDS);
-        if (atomic_load(&g->ended)) return NULL;
-        if (!atomic_load(&g->serving)) continue;
-        sp_serve_metrics_keep_up(g->serve->metrics);
-        if (number == SIGCHLD) check_ranks(g);
-    } while (number == 0 || number == SIGCHLD);
-    if (atomic_load(&g->serving)) {
-        atomic_store(&g->ends_at, sp_seconds() + g->patience);
-        number = shut_down(g);
-        if (number == 0 || atomic_load(&g->ended)) return NULL;
-    }
-    pthread_sigmask(SIG_UNBLOCK, &g->signals, NULL);
-    raise(number);
-    return NULL;
-}
-
-static enum sp_status watch_signals(struct guard *g, struct sp_err *err)
-{
-    block_signals(&g->signals);
-    signal(SIGPIPE, SIG_IGN);
-    if (pthread_create(&g->thread, NULL, wait_for_signal, g))
-        return sp_fail(err, SP_E_NOMEM, "cannot create the thread that waits for signals");
-    g->watches = true;
-    return SP_OK;
-}
-
-static void end_watch(struct guard *g)
-{
-    if (!g->watches) return;
-    atomic_store(&g->ended, true);
-    pthread_kill(g->thread, SIGTERM);
-    pthread_join(g->thread, NULL);
-}
-
 /* ---- serving ---- */
 
 /* Warns of sockets that other machines can reach, if no key is needed. */
@@ -266,17 +144,8 @@ static enum sp_status open_listeners(struct sp_listeners *out, const struct sp_a
                    "--host and --port have no effect on the sockets of LISTEN_FDS");
 }
 
-/* Gives responses that the queue does not generate, and slow clients, the time that is left. */
-static void await_responses(struct sp_http *http, const struct guard *guard)
-{
-    double left = atomic_load(&guard->ends_at) - sp_seconds();
-
-    if (guard->patience < 0) left = SP_DURATION_MAX;
-    if (left > 0) sp_http_await_responses(http, left);
-}
-
 static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *args,
-                                     struct sp_listeners *listeners, struct guard *guard,
+                                     struct sp_listeners *listeners, struct sp_serve_guard *guard,
                                      struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -296,8 +165,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
 
     if ((st = sp_http_open(&http, &http_options, err))) goto done;
     listeners->n = 0;
-    atomic_store(&guard->serving, true);
-    check_ranks(guard); /* that ended before */
+    sp_serve_guard_serve(guard);
     warn_without_key(s, &http_options.listeners);
     for (size_t i = 0; i < http_options.listeners.n; i++)
         sp_serve_announce(s, http_options.listeners.at[i].url);
@@ -310,7 +178,7 @@ done:
     sp_serve_job_run_all(s);
     while (n > 0)
         pthread_join(threads[--n], NULL);
-    await_responses(http, guard);
+    sp_http_await_responses(http, sp_serve_guard_seconds_left(guard));
     sp_http_close(http);
     return SP_OK;
 }
@@ -494,7 +362,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_listeners listeners = {.n = 0};
     char *prompts = NULL;
     struct sp_strbuf cors = {0};
-    struct guard guard = {
+    struct sp_serve_guard guard = {
         .serve = &s, .patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
     enum sp_status st;
 
@@ -516,7 +384,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                                      &o->backend, args->command->name, err))) ||
         (st =
              enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, prompts, o, err)) ||
-        (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
+        (st = sp_serve_guard_start(&guard, err)) ||
+        (st = open_budget(&s, &opener.options.backend, err)) ||
         (st = sp_serve_opener_open(&opener, &o->names, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err)))
         goto done;
@@ -524,7 +393,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = serve_requests(&s, args, &listeners, &guard, err);
 done:
     sp_listen_close(&listeners);
-    end_watch(&guard);
+    sp_serve_guard_end(&guard);
     sp_serve_opener_close(&opener);
     sp_prompt_cache_close(opener.options.backend.prompt_cache);
     free(prompts);

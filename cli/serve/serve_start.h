@@ -1,4 +1,4 @@
-/* What the server needs to start: its models, its log and its sandbox.
+/* What the server needs to start: its models, its log, its guard and its sandbox.
  *
  * The opener describes the packed files of the command line, and opens one of them when a request
  * names it. A file that was replaced is described again. */
@@ -6,6 +6,10 @@
 #define SP_CLI_SERVE_SERVE_START_H
 
 #include "cli/serve/jobs/serve.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 
 struct sp_serve_opener {
     struct sp_serve *serve;
@@ -43,6 +47,33 @@ void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m
 
 /* Logs that the server shuts down if answers are pending, for `seconds`; negative: no limit. */
 void sp_serve_log_shutdown(const struct sp_serve *s, double seconds);
+
+/* ---- the guard (serve_guard.c) ----
+ *
+ * A thread that waits for signals. */
+
+struct sp_serve_guard {
+    const struct sp_serve *serve;
+    double patience; /* seconds that answers have after a signal; negative: no limit */
+    sigset_t signals;
+    bool has_ranks;         /* of this program, which are its only children */
+    atomic_bool serving;    /* the server is running; before, a signal ends the program at once */
+    _Atomic double ends_at; /* when the time of pending answers is over, seconds of sp_seconds */
+    atomic_bool ended;      /* the server has ended: a signal only ends the waiting thread */
+    pthread_t thread;
+    bool watches;
+};
+
+/* Blocks the signals for the calling thread and those that it creates afterwards, and starts the
+ * thread. The caller sets the first members, up to `patience`, and `has_ranks`; the others are
+ * zero. */
+SP_MUST_CHECK enum sp_status sp_serve_guard_start(struct sp_serve_guard *guard, struct sp_err *err);
+/* From now on the first signal ends the queue of the server in time; before, it ends the program.
+ */
+void sp_serve_guard_serve(struct sp_serve_guard *guard);
+/* The seconds that pending responses still have. */
+double sp_serve_guard_seconds_left(const struct sp_serve_guard *guard);
+void sp_serve_guard_end(struct sp_serve_guard *guard); /* one that was not started is fine */
 
 /* ---- the sandbox (serve_sandbox.c, serve_syscalls.c) ----
  *

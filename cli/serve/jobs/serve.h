@@ -314,6 +314,9 @@ SP_MUST_CHECK enum sp_status sp_serve_job_read(struct sp_serve_job *job, struct 
 /* Releases all but the model of a job that no other thread uses. */
 void sp_serve_job_release(struct sp_serve_job *job);
 
+/* Generates one answer of a job, by the thread that took it from the queue (serve_answer.c). */
+void sp_serve_answer_run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer);
+
 /* Generates answers to the jobs of the queue, one after the other, until the queue is stopped.
  * `serve` is the struct sp_serve; returns NULL. Several threads may call it at the same time. */
 void *sp_serve_job_run_all(void *serve);
