@@ -73,7 +73,7 @@ void sp_read_bf16(float *out, const uint8_t *bytes, size_t n)
         out[i] = sp_f32_of_bf16(sp_get16(bytes + 2 * i));
 }
 
-void sp_read_f64(float *out, const uint8_t *bytes, size_t n)
+static void read_f64(float *out, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = sp_f32_of_f64(sp_get64(bytes + 8 * i));
@@ -108,7 +108,7 @@ void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, siz
     if (dtype == SP_F32) sp_read_f32(out, bytes, n);
     if (dtype == SP_F16) sp_read_f16(out, bytes, n);
     if (dtype == SP_BF16) sp_read_bf16(out, bytes, n);
-    if (dtype == SP_F64) sp_read_f64(out, bytes, n);
+    if (dtype == SP_F64) read_f64(out, bytes, n);
     for (size_t i = 0; dtype == SP_I64 && i < n; i++)
         out[i] = (float)(int64_t)sp_get64(bytes + 8 * i);
 }

@@ -31,7 +31,6 @@ static inline float sp_round_bf16(float f)
 void sp_read_f32(float *out, const uint8_t *bytes, size_t n);
 void sp_read_f16(float *out, const uint8_t *bytes, size_t n);
 void sp_read_bf16(float *out, const uint8_t *bytes, size_t n);
-void sp_read_f64(float *out, const uint8_t *bytes, size_t n);
 void sp_write_f32(uint8_t *bytes, const float *x, size_t n);
 void sp_write_f16(uint8_t *bytes, const float *x, size_t n);
 /* `bytes` may be the memory of x. */

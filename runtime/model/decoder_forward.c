@@ -41,16 +41,6 @@ static void embed(struct sp_workspace *ws, const struct sp_model *source, const 
     if (ws->per_layer) sp_per_layer_embed(ws, ids, n);
 }
 
-void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t)
-{
-    const float *x = ws->x + t * ws->ld_x;
-
-    if (ws->model->config.draft.unnormed)
-        memcpy(out, x, ws->model->config.n_hidden * sizeof *x);
-    else
-        sp_norm_row(ws, out, x, ws->model->norm, ws->model->norm_bias);
-}
-
 /* Copies a sequence's rows of the residual stream after `layer` into its features, if the layer is
  * tapped. `first` is the row of the pass where the rows begin. */
 static void keep_seq_taps(const struct sp_workspace *ws, const struct sp_batch_seq *seq,

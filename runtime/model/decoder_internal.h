@@ -43,8 +43,6 @@ struct sp_decoder {
 /* out = fc of n rows of features, [n][fc.cols], which a draft may norm first. out: rows of the
  * workspace, ld_x apart. */
 void sp_project_features(struct sp_workspace *ws, float *out, const float *features, size_t n);
-/* out = the final norm of row t of the pass's residual stream. */
-void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t);
 /* Computes the logits that the sequences of the pass need, in the order of the sequences. */
 void sp_workspace_logits(struct sp_workspace *ws);
 

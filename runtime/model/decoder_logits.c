@@ -3,6 +3,7 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "runtime/backend/remote.h"
+#include "runtime/model/sublayers.h"
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>

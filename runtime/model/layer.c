@@ -28,6 +28,16 @@ void sp_norm_row(const struct sp_workspace *ws, float *out, const float *x, cons
     norm_by(ws, out, x, weight, bias, ws->model->config.norm_eps);
 }
 
+void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t)
+{
+    const float *x = ws->x + t * ws->ld_x;
+
+    if (ws->model->config.draft.unnormed)
+        memcpy(out, x, ws->model->config.n_hidden * sizeof *x);
+    else
+        sp_norm_row(ws, out, x, ws->model->norm, ws->model->norm_bias);
+}
+
 void sp_affine_row(const struct sp_workspace *ws, const struct sp_affine *a, float *x)
 {
     if (a->scale == NULL) return;

@@ -18,6 +18,8 @@ void sp_layer_read(struct sp_workspace *ws, const float *weight, double stream_s
  * NULL: none. */
 void sp_norm_row(const struct sp_workspace *ws, float *out, const float *x, const float *weight,
                  const float *bias);
+/* out = the final norm of row t of the pass's residual stream. */
+void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t);
 /* x = (x + bias) scale, unless the map is empty. */
 void sp_affine_row(const struct sp_workspace *ws, const struct sp_affine *a, float *x);
 /* Sets the products that make the gated rows `into` of an MLP: gate and up, whose rows [ld_ffn] are
