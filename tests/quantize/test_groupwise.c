@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-enum { COLS = 512, N_TYPES = SP_N_PACKED_DTYPES - SP_I4G32 };
-
 /* The table of spectool-pack(5). */
 enum kind { SCALE, AFFINE, SUPER, HALVES, DUAL, E8M0, E4M3, SIGNED, ODD };
 static const struct {
@@ -28,6 +26,7 @@ static const struct {
     {35, ODD, 3, 256},    {36, ODD, 3, 256},    {37, SCALE, 1, 128},  {38, SCALE, 8, 32},
     {39, AFFINE, 8, 64},  {40, AFFINE, 8, 32},  {41, AFFINE, 2, 128},
 };
+enum { COLS = 512, N_TYPES = sizeof types / sizeof *types };
 
 static const size_t numbers[] = {2, 4, 4, 2, 4, 1, 2, 2, 2};
 static const size_t scale_bytes[] = {0, 0, 2, 2, 2, 0, 0, 1, 1};

@@ -17,13 +17,14 @@
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088, MAX_WIDTH = 1280 };
 
-static const enum sp_dtype dtypes[] = {
-    SP_F32,   SP_F16,    SP_BF16,  SP_Q8,     SP_Q4,     SP_Q2,     SP_Q3,     SP_Q5,
-    SP_Q6,    SP_I4G32,  SP_U4G32, SP_U4G64,  SP_U4G128, SP_Q4_K,   SP_MXFP4,  SP_NVFP4,
-    SP_Q2_K,  SP_Q3_K,   SP_Q5_K,  SP_Q6_K,   SP_U2G64,  SP_U3G64,  SP_U5G32,  SP_U6G64,
-    SP_I2G64, SP_I2G256, SP_U2G32, SP_U3G32,  SP_U6G32,  SP_IQ4_NL, SP_IQ4_XS, SP_IQ3_XXS,
-    SP_IQ3_S, SP_IQ2,    SP_IQ1,   SP_B1G128, SP_I8G32,  SP_U8G64,  SP_U8G32,  SP_U2G128};
-enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+/* The next type of packed files; SP_N_PACKED_DTYPES: there is none. */
+static enum sp_dtype next_type(enum sp_dtype dtype)
+{
+    do
+        dtype++;
+    while (dtype < SP_N_PACKED_DTYPES && !sp_dtype_is_packed(dtype));
+    return dtype;
+}
 
 /* PLAIN: numbers as in a model. WILD: zeros of both signs, subnormal, huge and tiny numbers. */
 enum mode { PLAIN, WILD, N_MODES };
@@ -226,11 +227,11 @@ TEST(test_all_tables_give_the_same_bits)
     static const size_t float_cols[] = {1, 7, 32, 40, 250, 1056};
     uint64_t seed = 1;
 
-    for (size_t d = 0; d < N_DTYPES; d++) {
-        const size_t *cols = sp_dtype_is_block(dtypes[d]) ? block_cols : float_cols;
+    for (enum sp_dtype dtype = SP_F32; dtype < SP_N_PACKED_DTYPES; dtype = next_type(dtype)) {
+        const size_t *cols = sp_dtype_is_block(dtype) ? block_cols : float_cols;
         for (size_t c = 0; c < 6; c++) {
-            check_shape(dtypes[d], width_of(dtypes[d], cols[c]), PLAIN, &seed);
-            check_shape(dtypes[d], width_of(dtypes[d], cols[c]), WILD, &seed);
+            check_shape(dtype, width_of(dtype, cols[c]), PLAIN, &seed);
+            check_shape(dtype, width_of(dtype, cols[c]), WILD, &seed);
         }
     }
 }
@@ -335,19 +336,19 @@ TEST(test_one_column_is_selected)
     float row[COLS], y[SP_PANEL_ROWS * N_PANELS];
     size_t size;
 
-    for (size_t d = 0; d < N_DTYPES; d++) {
-        if (sp_dtype_is_groupwise(dtypes[d])) continue; /* test_groupwise.c */
-        uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
-        assert_true(sp_panel_size(&size, dtypes[d], COLS));
+    for (enum sp_dtype dtype = SP_F32; dtype < SP_N_PACKED_DTYPES; dtype = next_type(dtype)) {
+        if (sp_dtype_is_groupwise(dtype)) continue; /* test_groupwise.c */
+        uint8_t *panels = random_panels(dtype, COLS, PLAIN, &seed);
+        assert_true(sp_panel_size(&size, dtype, COLS));
         for (size_t p = 0; p < N_PANELS; p++) {
-            for (size_t r = 0; r < 16 && bits_of(dtypes[d]); r++)
+            for (size_t r = 0; r < 16 && bits_of(dtype); r++)
                 sp_put32(panels + p * size + 4 * r, sp_bits_of_float(r % 2 ? 0.25f : -2.0f));
-            for (size_t r = 0; r < 48 && dtypes[d] == SP_Q8;
+            for (size_t r = 0; r < 48 && dtype == SP_Q8;
                  r++) { /* three blocks with scales 1/4 and -2 */
                 uint8_t *block = panels + p * size + r / 16 * SP_Q8_BLOCK_SIZE;
                 sp_put16(block + 512 + 2 * (r % 16), r % 2 ? 0x3e80 : 0xc000);
             }
-            for (size_t i = 0; i < COLS * 16 && dtypes[d] == SP_F32; i++) /* short mantissas */
+            for (size_t i = 0; i < COLS * 16 && dtype == SP_F32; i++) /* short mantissas */
                 sp_put16(panels + p * size + 4 * i, 0);
         }
         for (size_t k = 0; k < COLS; k++) {
@@ -355,17 +356,17 @@ TEST(test_one_column_is_selected)
             assert_ok(sp_acts_init(&a, 1, COLS, NULL));
             a.x[k] = 127.0f;
             sp_kernels_best()->tile->quantize_row(&a, 0);
-            sp_kernels_matmul(sp_kernels_best(), dtypes[d])(
-                &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 0, 1});
+            sp_kernels_matmul(sp_kernels_best(), dtype)(
+                &(struct sp_matmul){dtype, y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++) {
                 const uint8_t *panel = panels + r / 16 * size;
                 int scale, code;
-                if (bits_of(dtypes[d])) {
-                    code = microscale_code(&scale, bits_of(dtypes[d]), panel, r % 16, k);
+                if (bits_of(dtype)) {
+                    code = microscale_code(&scale, bits_of(dtype), panel, r % 16, k);
                     double quarter = floor(127.0 * code / 4 + 0.5);
                     assert_true((double)y[r] == quarter * scale * 4 * row_scale(panel, r % 16));
                 } else {
-                    sp_panel_row(row, dtypes[d], panels, COLS, r);
+                    sp_panel_row(row, dtype, panels, COLS, r);
                     assert_true(y[r] == 127.0f * row[k]);
                 }
             }
@@ -409,8 +410,7 @@ TEST(test_scalar_is_close_to_double_precision)
     uint64_t seed = 4;
     size_t size;
 
-    for (size_t d = 0; d < N_DTYPES; d++) {
-        const enum sp_dtype dtype = dtypes[d];
+    for (enum sp_dtype dtype = SP_F32; dtype < SP_N_PACKED_DTYPES; dtype = next_type(dtype)) {
         const size_t cols = width_of(dtype, 1056), columns = sp_dtype_is_block(dtype) ? 32 : 1;
         const double roundings = (double)(cols / columns) * 2 + 2;
         uint8_t *panels = random_panels(dtype, cols, PLAIN, &seed);
@@ -442,15 +442,15 @@ TEST(test_any_number_of_rows)
     struct sp_acts a;
     uint64_t seed = 5;
 
-    for (size_t d = 0; d < N_DTYPES; d++) {
-        const size_t cols = width_of(dtypes[d], 1056);
-        uint8_t *panels = random_panels(dtypes[d], cols, PLAIN, &seed);
+    for (enum sp_dtype dtype = SP_F32; dtype < SP_N_PACKED_DTYPES; dtype = next_type(dtype)) {
+        const size_t cols = width_of(dtype, 1056);
+        uint8_t *panels = random_panels(dtype, cols, PLAIN, &seed);
         random_acts(&a, N_ROWS + 1, cols, PLAIN, &seed);
         sp_matmul_rows(sp_kernels_best(),
-                       &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 1, N_ROWS});
+                       &(struct sp_matmul){dtype, y, ROWS, panels, N_PANELS, &a, 1, N_ROWS});
         for (size_t t = 0; t < N_ROWS; t++) {
-            sp_kernels_matmul(sp_kernels_best(), dtypes[d])(
-                &(struct sp_matmul){dtypes[d], expected, ROWS, panels, N_PANELS, &a, t + 1, 1});
+            sp_kernels_matmul(sp_kernels_best(), dtype)(
+                &(struct sp_matmul){dtype, expected, ROWS, panels, N_PANELS, &a, t + 1, 1});
             assert_same_bits(y + t * ROWS, expected, ROWS);
         }
         sp_acts_release(&a);
@@ -491,9 +491,9 @@ TEST(test_tables)
         assert_int_equal(st, sp_kernels_supported(kernels) ? SP_OK : SP_E_UNSUPPORTED);
         if (st == SP_OK) assert_ptr_equal(found, kernels);
         assert_non_null(kernels->tile->quantize_row);
-        for (size_t d = 0; d < N_DTYPES; d++)
+        for (enum sp_dtype dtype = SP_F32; dtype < SP_N_PACKED_DTYPES; dtype = next_type(dtype))
             if (kernels != &sp_kernels_ref)
-                assert_true(sp_kernels_matmul(kernels, dtypes[d]) != sp_kernels_ref.others);
+                assert_true(sp_kernels_matmul(kernels, dtype) != sp_kernels_ref.others);
     }
     assert_true(sp_kernels_supported(&sp_kernels_ref));
     assert_ok(sp_kernels_find(&found, "auto", why));
