@@ -126,9 +126,10 @@ static void q8_panel(float acc[][LANES], const uint8_t *panel, const struct sp_m
     float w_scale[LANES];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, panel += SP_Q8_BLOCK_SIZE) {
-        for (size_t r = 0; r < LANES; r++)
-            for (size_t k = 0; k < SP_BLOCK; k++)
-                w[r][k] = (int16_t)(panel[64 * (k / 4) + 4 * r + k % 4] - 128);
+        for (size_t k = 0; k < SP_BLOCK; k += 4)
+            for (size_t r = 0; r < LANES; r++)
+                for (size_t i = 0; i < 4; i++)
+                    w[r][k + i] = (int16_t)(panel[LANES * k + 4 * r + i] - 128);
         sp_read_bf16(w_scale, panel + LANES * SP_BLOCK, LANES);
         for (size_t t = 0; t < m->n_rows; t++) {
             const int8_t *q = acts->q + (m->first + t) * acts->ld + b * SP_BLOCK;
@@ -146,10 +147,11 @@ static void microscale_decode(int16_t entries[LANES][SP_BLOCK], const struct sp_
                               const uint8_t *block, const uint8_t *scale_bytes)
 {
     for (size_t r = 0; r < LANES; r++) {
-        for (size_t k = 0; k < SP_BLOCK; k++) {
-            unsigned code = sp_microscale_code(block, type->code_bits, r, k);
+        for (size_t k = 0; k < SP_BLOCK; k += 4) {
+            uint32_t codes = sp_microscale_four(block, type->code_bits, r, k / 4);
             uint8_t byte = scale_bytes[k / HALF * LANES + r];
-            entries[r][k] = (int16_t)sp_microscale_entry(type, byte, code);
+            for (size_t i = 0; i < 4; i++, codes >>= 8)
+                entries[r][k + i] = (int16_t)sp_microscale_entry(type, byte, codes & 255);
         }
     }
 }
