@@ -306,7 +306,7 @@ TEST(test_a_batch_has_the_bits_of_its_sequences)
         check_batches(digests, types[t], &options);
         options.n_ranks = 1;
         for (size_t k = 0; sets[k]; k++) {
-            if (!sp_kernels_supported(sets[k])) continue;
+            if (!generate_tests_set(sets[k])) continue;
             options.kernels = sets[k]->name;
             options.n_threads = (unsigned)(1 + k);
             check_batches(digests, types[t], &options);

@@ -73,7 +73,7 @@ static size_t count(const struct sp_result *r, uint32_t id)
 static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
-    struct generate_fixture plain_one = generate_open(path, "scalar", 1, &options), o;
+    struct generate_fixture plain_one = generate_open(path, generate_reference, 1, &options), o;
     struct sp_grammar *g = make_grammar(&plain_one, SP_REASONING_NONE);
     struct sp_result plain = generate(&plain_one, g, PLAIN, sampling);
     size_t n_right = 0;

@@ -419,7 +419,7 @@ static size_t check_responses(const char *path, enum sp_draft_by by, const struc
                               const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
-    struct generate_fixture o = generate_open(path, "scalar", 1, &options);
+    struct generate_fixture o = generate_open(path, generate_reference, 1, &options);
     struct sp_result plain = generate(o.session, &(struct request_options){g, PLAIN, sampling});
     size_t n_right = 0;
 

@@ -369,7 +369,7 @@ static void assert_same_rounds(const struct sp_result *a, const struct sp_result
 static size_t check_lossless(const char *path, int block, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .n_context = 200};
-    struct generate_fixture o = generate_open(path, "scalar", 1, &options);
+    struct generate_fixture o = generate_open(path, generate_reference, 1, &options);
     struct sp_result plain = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_result deep = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, block, true);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
@@ -380,7 +380,7 @@ static size_t check_lossless(const char *path, int block, size_t place)
     assert_int_equal(info.max_draft_len, block);
     generate_assert_same(&deep, &plain);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!sp_kernels_supported(*k) || *k == &sp_kernels_ref) continue;
+        if (!generate_tests_set(*k) || *k == &sp_kernels_ref) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
             options.rows_per_pass = n_threads == 1 ? 0 : 3;
             o = generate_open(path, (*k)->name, n_threads, &options);

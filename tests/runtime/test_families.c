@@ -50,8 +50,7 @@ static struct sp_result check_pair(const char *path, enum sp_cache_type cache)
 }
 
 /* Adds scalar kernels, which are slow. One file per family suffices, since test_kernels and
- * test_attention compare every type of weights and caches with them; with sanitizers none, since
- * test_logits has them with every family. */
+ * test_attention compare every type of weights and caches with them; with sanitizers none. */
 static void check_with_scalar(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = check_pair(path, cache);

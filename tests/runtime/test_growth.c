@@ -52,7 +52,9 @@ static void read_both(const struct sp_package *package, struct sp_decoder *whole
     assert_true(decoder_digest(whole, to) == decoder_digest(grown, to));
 }
 
-static void check_file(const char *path)
+/* With sanitizers each file is tested with every third type: what grows differs by the family, and
+ * what is stored by the type. */
+static void check_file(const char *path, int place)
 {
     struct generate_fixture g = generate_open(path, NULL, 1, NULL);
     size_t most, few;
@@ -60,6 +62,7 @@ static void check_file(const char *path)
 
     generate_ids(ids, N, 5, g.package->target->config.n_vocab);
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
+        if (IS_SANITIZED && (type + place) % 3 != 0) continue;
         struct sp_cache_budget budget = {.limit = (size_t)1 << 30};
         struct sp_decoder *whole = open_decoder(g.package, (enum sp_cache_type)type, NULL);
         struct sp_decoder *grown = open_decoder(g.package, (enum sp_cache_type)type, &budget);
@@ -74,7 +77,7 @@ static void check_file(const char *path)
         assert_int_equal(budget.used, most);
         sp_decoder_shrink(grown, N_SHORT);
         assert_int_equal(budget.used, few);
-        read_both(g.package, whole, grown, ids, 0, N - 200);
+        read_both(g.package, whole, grown, ids, 0, IS_SANITIZED ? N / 2 : N - 200);
         sp_decoder_close(grown);
         sp_decoder_close(whole);
         assert_int_equal(budget.used, 0);
@@ -88,10 +91,10 @@ TEST(same_bits)
     static const char *const families[] = {"cohere2", "deepseek_v3", "falcon_h1", "lfm2"};
     static const struct handmade_options how = {.mixing = 0.4f};
 
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
-    check_file(packed_handmade(&how, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
+    check_file(packed_handmade(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        check_file(packed_family(families[i], SP_DTYPE_NONE));
+        check_file(packed_family(families[i], SP_DTYPE_NONE), 2 + (int)i);
 }
 
 /* Keys with a bias above 64 keep f16 where others become codes, and pages of prompts know it. */

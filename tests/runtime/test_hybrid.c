@@ -125,22 +125,18 @@ static void check_chunks(const struct sp_package *package,
     }
 }
 
-/* Numbers of threads to be tested with a kernel set. Scalar kernels are slow, more so with
- * sanitizers. */
+/* Numbers of threads to be tested with a kernel set. Scalar kernels are slow. */
 static unsigned most_threads(const struct sp_kernels *kernels)
 {
-    if (!sp_kernels_supported(kernels)) return 0;
-    return kernels == &sp_kernels_ref ? !IS_SANITIZED : 2;
+    if (!generate_tests_set(kernels)) return 0;
+    return kernels == &sp_kernels_ref ? 1 : 2;
 }
-
-/* The kernel set of what all others are compared with; NULL: the best one. */
-static const char *const reference_kernels = IS_SANITIZED ? NULL : "scalar";
 
 /* place: index of the file, for check_rounds */
 static void check_rollback(const char *path, size_t place)
 {
     size_t n_kept = kept_count(), n_places = 0;
-    struct sp_package *package = keep_package_with(path, reference_kernels, 1);
+    struct sp_package *package = keep_package_with(path, generate_reference, 1);
     struct expected_states expected_states;
 
     decode_expected_states(&expected_states, package);
@@ -254,7 +250,7 @@ enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 static void check_lossless(const char *path, const char *kind, size_t place)
 {
     static const int depths[] = {PLAIN, SP_DRAFT_LENGTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
-    struct sp_package *package = keep_package_with(path, reference_kernels, 1);
+    struct sp_package *package = keep_package_with(path, generate_reference, 1);
     struct sp_session *session = open_session(package, 0);
     struct sp_result plain = generate_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
@@ -265,7 +261,7 @@ static void check_lossless(const char *path, const char *kind, size_t place)
     assert_int_equal(info.max_draft_len, 16);
     assert_int_equal(plain.n_ids, N_TOKENS);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!sp_kernels_supported(*k)) continue;
+        if (!generate_tests_set(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
             package = keep_package_with(path, (*k)->name, n_threads);
             session = open_session(package, rows++);

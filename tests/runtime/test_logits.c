@@ -143,9 +143,8 @@ static void check_rows_of_family(const char *path, const char *npy, double most,
     struct logit_rows first = {0};
 
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!sp_kernels_supported(*k)) continue;
-        const size_t most_rows = IS_SANITIZED && *k == &sp_kernels_ref ? 0 : 3; /* they are slow */
-        for (size_t rows_per_pass = 0; rows_per_pass <= most_rows; rows_per_pass++) {
+        if (!generate_tests_set(*k)) continue;
+        for (size_t rows_per_pass = 0; rows_per_pass <= 3; rows_per_pass++) {
             struct sp_session_options options = {
                 .size = sizeof options, .cache = SP_CACHE_F32, .rows_per_pass = rows_per_pass};
             struct generate_fixture o = generate_open(path, (*k)->name, 1, &options);

@@ -106,7 +106,7 @@ TEST(goes_on_after_the_tag)
 {
     static const char *const closes[] = {"<|mask|>", "</think>"};
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
-    struct generate_fixture plain_one = generate_open(tiny(), "scalar", 1, &options), o;
+    struct generate_fixture plain_one = generate_open(tiny(), generate_reference, 1, &options), o;
     struct sp_sampling sampled = SP_SAMPLING_INIT;
 
     sampled.temperature = 1.2f;

@@ -11,10 +11,8 @@
 #include <math.h>
 
 /* ThreadSanitizer makes every memory access slow. A single thread cannot race, so two threads are
- * tested there, with the kernel set that is chosen: none of them knows of other threads. Scalar
- * kernels are slow with any sanitizer. */
+ * tested there. */
 enum { LEAST_THREADS = RACES_ONLY ? 2 : 1 };
-static const char *const reference_kernels = IS_SANITIZED ? NULL : "scalar";
 
 static const uint32_t story[] = {582, 580, 258, 421};
 static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
@@ -56,11 +54,6 @@ static void assert_draft_length(const struct sp_result *r, size_t draft_len)
     assert_int_equal(r->n_proposed, r->drafted);
 }
 
-static bool is_set_tested(const struct sp_kernels *kernels)
-{
-    return sp_kernels_supported(kernels) && (!RACES_ONLY || kernels == sp_kernels_best());
-}
-
 /* Races can occur between two threads only. */
 static bool is_thread_count_tested(unsigned threads, size_t place)
 {
@@ -68,12 +61,11 @@ static bool is_thread_count_tested(unsigned threads, size_t place)
 }
 
 /* Scalar kernels are slow, and the reference was computed with them, so each number of threads is
- * tested with one draft length; with sanitizers one thread. */
+ * tested with one draft length. */
 static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int draft_len,
                      size_t place)
 {
-    if (kernels == &sp_kernels_ref)
-        return draft_len == (threads == 1 ? 3 : 10) && !(IS_SANITIZED && threads == 2);
+    if (kernels == &sp_kernels_ref) return draft_len == (threads == 1 ? 3 : 10);
     return is_thread_count_tested(threads, place + (size_t)(draft_len - PLAIN)) &&
            (!FEW_LENGTHS || draft_len == PLAIN || draft_len == SP_DRAFT_LENGTH_AUTO ||
             draft_len == 7 || draft_len == 15);
@@ -84,14 +76,14 @@ static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int dra
 static void check_file(const char *path, size_t place)
 {
     enum { max_tokens = 40 };
-    struct generate_fixture o = generate_open(path, reference_kernels, 1, NULL);
+    struct generate_fixture o = generate_open(path, generate_reference, 1, NULL);
     struct sp_result plain = generate_run(o.session, story, 4, max_tokens, PLAIN, true);
     struct sp_result asked = generate_run(o.session, question, 17, max_tokens, PLAIN, false);
 
     assert_int_equal(plain.n_ids, max_tokens);
     assert_int_equal(plain.n_rounds, max_tokens - 1);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!is_set_tested(*k)) continue;
+        if (!generate_tests_set(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             o = generate_open(path, (*k)->name, threads, NULL);
             for (int draft_len = PLAIN; draft_len <= 15; draft_len++) {
@@ -178,7 +170,7 @@ TEST(self_draft)
 static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NOTHING};
-    struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
+    struct generate_fixture o = generate_open(path, generate_reference, 1, &options);
     uint32_t prompt[60];
     size_t most;
 
@@ -189,7 +181,7 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     assert_int_equal(most, 15);
     options.draft_by = by;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!is_set_tested(*k)) continue;
+        if (!generate_tests_set(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             o = generate_open(path, (*k)->name, threads, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15;
@@ -382,14 +374,14 @@ static void check_cache(enum sp_cache_type cache, size_t place)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .cache = cache};
-    struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
+    struct generate_fixture o = generate_open(path, generate_reference, 1, &options);
     uint32_t prompt[270];
 
     for (size_t i = 0; i < 270; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
     struct sp_result want = generate_run(o.session, prompt, 270, 30, PLAIN, true);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
-        if (!is_set_tested(*k)) continue;
+        if (!generate_tests_set(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             options.rows_per_pass = threads == 1 ? 0 : 37;
             o = generate_open(path, (*k)->name, threads, &options);
@@ -480,7 +472,8 @@ TEST(sampled)
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
             o = generate_open(files[file % 2], NULL, 2, &options);
-            for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15; draft_len += 4) {
+            for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15;
+                 draft_len += FEW_LENGTHS ? 8 : 4) {
                 request.draft_len = draft_len;
                 struct sp_result r = keep_answer(o.session, &request);
                 generate_assert_same(&r, &plain);

@@ -1,6 +1,7 @@
 #include "tests/support/generate_checks.h"
 #include "tests/support/keep.h"
 #include "tests/support/unit_test.h"
+#include "quantize/kernels/kernels.h"
 #include "runtime/spectool_measure.h"
 
 static void close_package(void *package)
@@ -69,6 +70,13 @@ void generate_ids(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
 unsigned generate_threads(size_t place)
 {
     return 1 + place % 2;
+}
+
+const char *const generate_reference = IS_SANITIZED ? NULL : "scalar";
+
+bool generate_tests_set(const struct sp_kernels *kernels)
+{
+    return sp_kernels_supported(kernels) && (!IS_SANITIZED || kernels == sp_kernels_best());
 }
 
 static void release_result(void *result)

@@ -5,6 +5,8 @@
 
 #include "runtime/spectool.h"
 
+struct sp_kernels;
+
 /* Whether a few draft lengths and numbers of rows suffice: neither memory errors nor the compiler
  * depend on them. */
 #ifdef SP_FEW_LENGTHS
@@ -60,6 +62,14 @@ struct generate_fixture generate_open(const char *path, const char *kernels, uns
  * kernel set sees only the rows and panels of a call, test_kernels tests each number of rows with
  * every set, and a pool distributes panels independently of the set. */
 unsigned generate_threads(size_t place);
+
+/* The kernel set of what is compared with all others: the scalar one; with sanitizers, which make
+ * it slow, NULL, the best one. */
+extern const char *const generate_reference;
+/* Whether whole models are tested with this kernel set: if this CPU can run it, and with sanitizers
+ * if it is the best one. There test_kernels, test_vector, test_attention and their like call every
+ * function of every set with all types and shapes, and a model calls no other. */
+bool generate_tests_set(const struct sp_kernels *kernels);
 
 enum { PLAIN = -2 }; /* as a draft length: no draft */
 
