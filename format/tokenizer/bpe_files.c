@@ -91,7 +91,7 @@ enum sp_status sp_bpe_files_read(struct sp_text *text, const char *folder,
     enum sp_status st;
 
     *text = (struct sp_text){0};
-    if ((st = sp_json_parse_settings(&root, config, err))) return st;
+    if ((st = sp_tokenizer_config_parse(&root, config, folder, err))) goto done;
     if ((members = members_of(root)) == NULL) goto done;
     if ((st = sp_file_read_in(&vocab, folder, "vocab.json", MAX_TEXT, err))) goto done;
     if ((st = sp_file_read_in(&merges, folder, "merges.txt", MAX_TEXT, err))) goto done;

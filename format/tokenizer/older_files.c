@@ -17,7 +17,20 @@ static enum sp_status read_file(struct sp_json **root, const char *folder, const
     enum sp_status st = sp_json_read_in(root, folder, name, err);
 
     if (st || *root == NULL || sp_json_kind(*root) == SP_JSON_OBJECT) return st;
-    return sp_fail(err, SP_E_INPUT, "%s: expected an object", name);
+    return sp_fail(err, SP_E_INPUT, "%s/%s: expected an object", folder, name);
+}
+
+enum sp_status sp_tokenizer_config_parse(struct sp_json **root, const struct sp_text *config,
+                                         const char *folder, struct sp_err *err)
+{
+    enum sp_status st = sp_json_parse_settings(root, config, err);
+
+    if (!st && config->at && sp_json_kind(*root) != SP_JSON_OBJECT) {
+        st = sp_fail(err, SP_E_INPUT, "expected an object, found %s",
+                     sp_json_kind_name(sp_json_kind(*root)));
+    }
+    if (st) sp_context(err, "%s/tokenizer_config.json", folder);
+    return st;
 }
 
 static const char *text_of(const struct sp_json *token)
@@ -74,8 +87,7 @@ static enum sp_status put_entry(struct sp_json_out *out, const struct sp_json *t
     uint64_t id;
 
     if (!sp_json_to_u64(value, &id))
-        return sp_fail(err, SP_E_INPUT, "added_tokens.json: the id of \"%s\" is not a number",
-                       token);
+        return sp_fail(err, SP_E_INPUT, "the id of \"%s\" is not a number", token);
     for (size_t i = 0; i < sp_json_len(added); i++)
         if (has_text(sp_json_at(added, i), token)) return SP_OK;
     sp_json_out_print(out, "%s\"%" PRIu64 "\": {\"content\": ", out->text.len > 1 ? ", " : "", id);
@@ -89,14 +101,16 @@ static enum sp_status put_entry(struct sp_json_out *out, const struct sp_json *t
 
 static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *tokens,
                                   const struct sp_json *names, const struct sp_text *tokenizer,
-                                  struct sp_err *err)
+                                  const char *folder, struct sp_err *err)
 {
+    const char *file = "tokenizer.json";
     struct sp_json_out out = {0};
     struct sp_json *root = NULL;
     enum sp_status st;
 
     sp_json_out_raw(&out, "{");
     st = sp_json_parse(&root, tokenizer->at, tokenizer->size, SP_JSON_LENIENT, err);
+    if (!st) file = "added_tokens.json";
     for (struct sp_json_iter it = {0}; !st && sp_json_next(tokens, &it);)
         st = put_entry(&out, root, names, it.key, it.value, err);
     if (!st && out.text.len > 1) {
@@ -104,6 +118,7 @@ static enum sp_status add_decoder(struct sp_strbuf *text, const struct sp_json *
         if (!(st = sp_json_out_check(&out, err)))
             st = sp_json_set(text, "added_tokens_decoder", out.text.at, out.text.len, err);
     }
+    if (st) sp_context(err, "%s/%s", folder, file);
     sp_json_free(root);
     sp_strbuf_release(&out.text);
     return st;
@@ -117,11 +132,9 @@ enum sp_status sp_older_files_add(struct sp_text *config, const char *folder,
     enum sp_status st;
 
     if (tokenizer->at == NULL) return SP_OK;
-    if ((st = sp_json_parse_settings(&root, config, err))) return st;
-    if (sp_json_has(root, "added_tokens_decoder")) {
-        sp_json_free(root);
-        return SP_OK;
-    }
+    if ((st = sp_tokenizer_config_parse(&root, config, folder, err)) ||
+        sp_json_has(root, "added_tokens_decoder"))
+        goto done;
     if ((st = read_file(&map, folder, "special_tokens_map.json", err)) ||
         (st = read_file(&tokens, folder, "added_tokens.json", err)) ||
         (map == NULL && tokens == NULL))
@@ -132,7 +145,7 @@ enum sp_status sp_older_files_add(struct sp_text *config, const char *folder,
     if ((st = add_names(&text, root, map, err))) goto done;
     if (tokens && ((st = sp_json_parse_within(&names, text.at, text.len, SP_JSON_LENIENT,
                                               SP_JSON_SETTINGS, err)) ||
-                   (st = add_decoder(&text, tokens, names, tokenizer, err))))
+                   (st = add_decoder(&text, tokens, names, tokenizer, folder, err))))
         goto done;
     if (text.len == (config->at ? config->size : 2)) goto done;
     if ((st = sp_strbuf_append(&text, "", 1, err))) goto done;
@@ -140,7 +153,6 @@ enum sp_status sp_older_files_add(struct sp_text *config, const char *folder,
     *config = (struct sp_text){text.at, text.len - 1};
     text = (struct sp_strbuf){0};
 done:
-    if (st) sp_context(err, "%s", folder);
     sp_json_free(root);
     sp_json_free(map);
     sp_json_free(tokens);

@@ -3,6 +3,7 @@
 #define SP_FORMAT_TOKENIZER_OLDER_FILES_H
 
 #include "format/base/mem.h"
+#include "format/json/json.h"
 
 /* tokenizer.model, SentencePiece's own file, from which tokenizer.json is made where a checkpoint
  * has none. */
@@ -13,6 +14,12 @@
 SP_MUST_CHECK enum sp_status sp_sentencepiece_read(struct sp_text *text, const char *folder,
                                                    const struct sp_text *config,
                                                    struct sp_err *err);
+
+/* *root = the folder's tokenizer_config.json of this text, owned by the caller also after a
+ * failure; NULL: none. Failures name the file; what is no object is SP_E_INPUT. */
+SP_MUST_CHECK enum sp_status sp_tokenizer_config_parse(struct sp_json **root,
+                                                       const struct sp_text *config,
+                                                       const char *folder, struct sp_err *err);
 
 /* Adds what special_tokens_map.json and added_tokens.json of the folder state to *config, its
  * tokenizer_config.json, as transformers does: only if that has no added_tokens_decoder, and

@@ -150,6 +150,10 @@ TEST(older_files)
     assert_ok(sp_copy_text(&same.at, "{\"added_tokens_decoder\": {}}", 28, NULL));
     assert_ok(sp_older_files_add(&same, scratch_path("."), &text, NULL));
     assert_int_equal(same.size, 28);
+    const struct sp_text list = whole_text("[]");
+    struct sp_text copy = list;
+    assert_fails(sp_older_files_add(&copy, scratch_path("."), &text, why), SP_E_INPUT,
+                 "tokenizer_config.json: expected an object, found array");
     free(same.at);
     free(config.at);
     scratch_remove();
