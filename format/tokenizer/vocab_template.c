@@ -27,13 +27,13 @@ static void read_special(struct sp_vocab_reading *r, bool is_after_text, const c
     const struct sp_json *ids = sp_json_get(sp_json_get(table, name), "ids");
 
     if (sp_json_kind(ids) != SP_JSON_ARRAY || sp_json_len(ids) == 0)
-        SP_VOCAB_INVALID(r, "special_tokens: %s has no list of ids", name);
+        SP_VOCAB_INVALID(r, "special_tokens: \"%s\" has no list of ids", name);
     for (size_t i = 0; i < sp_json_len(ids) && !sp_vocab_failed(r); i++) {
         uint64_t id;
         if (sp_json_to_u64(sp_json_at(ids, i), &id))
             add_id(r, is_after_text, id);
         else
-            SP_VOCAB_INVALID(r, "special_tokens: %s: ids[%zu] is not a token ID", name, i);
+            SP_VOCAB_INVALID(r, "special_tokens: \"%s\": ids[%zu] is not a token ID", name, i);
     }
 }
 
