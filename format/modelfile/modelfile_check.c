@@ -94,6 +94,7 @@ static int64_t integer_limit(double limit)
 static enum sp_status wrong_value(const struct sp_parameter *parameter, const char *value,
                                   struct sp_err *err)
 {
+    if (*value == '\0') value = "\"\"";
     switch (parameter->type) {
     case SP_PARAMETER_INT:
         return sp_fail(err, SP_E_INPUT, "%s is %s, expected an integer %" PRId64 "..%" PRId64,
