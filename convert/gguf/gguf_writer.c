@@ -2,7 +2,9 @@
 #include "convert/gguf/gguf_writer.h"
 #include "format/tokenizer/gguf_tokens.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 enum { MAX_SIZE = 1 << 30 };
@@ -100,6 +102,8 @@ double sp_gguf_number(struct sp_gguf_writer *w, const char *key, double otherwis
 
     sp_gguf_key(name, w, key);
     (void)!sp_gguf_get_float(w->model->file, name, &otherwise, &w->err);
+    if (!(fabs(otherwise) <= FLT_MAX))
+        sp_fail(&w->err, SP_E_INPUT, "%s is %g, out of range", name, otherwise);
     return otherwise;
 }
 

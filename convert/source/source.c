@@ -318,7 +318,8 @@ static enum sp_status open_gguf(struct sp_source *source, char **warnings, struc
     if ((st = sp_new(&source->gguf, 1, sizeof *source->gguf, err))) return st;
     if ((st = sp_gguf_model_open(source->gguf, source->path, NULL, warnings, err))) return st;
     st = make_texts(source, warnings, err);
-    if (!st) st = sp_config_parse(&source->config, json->at, json->size, warnings, err);
+    if (!st && (st = sp_config_parse(&source->config, json->at, json->size, warnings, err)))
+        sp_context(err, "config.json made of its metadata");
     if (!st && sp_config_is_classifier(&source->config)) {
         st = read_gguf_head(source, err);
     } else if (!st && source->part == SP_PART_TARGET) {
@@ -419,11 +420,14 @@ enum sp_status sp_source_read_text(struct sp_text *out, const struct sp_source *
                                    enum sp_section section, struct sp_err *err)
 {
     const struct sp_text *text = &source->texts[section];
+    enum sp_status st;
 
     *out = (struct sp_text){.size = text->size};
     if (text->at) return sp_copy_text(&out->at, text->at, text->size, err);
     if (source->pack == NULL) return SP_OK;
-    return sp_pack_read_section(source->pack, source->part, section, out, err);
+    st = sp_pack_read_section(source->pack, source->part, section, out, err);
+    if (st) sp_context(err, "%s", source->path);
+    return st;
 }
 
 static enum sp_status open_file(struct sp_source *source, char **warnings, struct sp_err *err)

@@ -317,6 +317,15 @@ TEST(refused_models)
         refuse(&m, LLAMA_DATA, cases[i].status, cases[i].message);
     }
     gguf_begin(&m);
+    add_llama(&m);
+    gguf_add_string(&m, "llama.rope.freq_base");
+    gguf_add_u32(&m, SP_GGUF_F64);
+    gguf_add_u32(&m, 0);
+    gguf_add_u32(&m, 0x7e37e43c); /* 1e300 */
+    m.n_values++;
+    add_llama_tensors(&m);
+    refuse(&m, LLAMA_DATA, SP_E_INPUT, "llama.rope.freq_base is 1e+300, out of range");
+    gguf_begin(&m);
     add_model(&m, "mellum");
     gguf_value_string(&m, "mellum.rope.scaling.type", "linear");
     add_table(&m);
