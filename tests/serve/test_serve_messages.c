@@ -86,7 +86,7 @@ TEST(conversions)
 
     for (; line[n]; n++)
         check_conversion(line[n]);
-    assert_int_equal(n, 74);
+    assert_int_equal(n, 76);
 }
 
 static enum sp_status take_memory(void *memory, size_t size, struct sp_err *err)

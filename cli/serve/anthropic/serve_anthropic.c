@@ -188,7 +188,7 @@ const struct sp_serve_field sp_serve_anthropic_prompt_fields[] = {
     {"compaction", .why = "compaction is not supported"},
     {"fallbacks", .harmless = "[]", .why = "not supported: another model never answers instead"},
     {"context_management", SP_JSON_OBJECT, .read = read_edits},
-    {"thinking", .read = read_thinking},
+    {"thinking", SP_JSON_OBJECT, .read = read_thinking},
     {"output_config", SP_JSON_OBJECT, .read = read_effort},
     {"output_config", .read = sp_serve_anthropic_read_response_format},
     {"output_format", .read = sp_serve_anthropic_read_response_format},

@@ -175,7 +175,9 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
     if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
                          strcmp(role, "system") != 0)) {
         return sp_fail(err, SP_E_INPUT, "role is %s, expected user or assistant",
-                       role ? role : "missing");
+                       role == NULL ? "missing"
+                       : *role      ? role
+                                    : "empty");
     }
     if (turn->role && strcmp(turn->role, role) != 0) write_turn(out, turn);
     turn->role = role;
@@ -241,10 +243,8 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request
     struct sp_json_out out = {0};
     enum sp_status st;
 
-    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
-        return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
-                       messages ? "empty or of another type" : "missing");
-    }
+    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0)
+        return sp_serve_wrong("messages", messages, "an array of messages", err);
     sp_json_out_begin(&out, NULL, '[');
     st = write_messages(&out, &turn, request, err);
     sp_json_out_end(&out, ']');

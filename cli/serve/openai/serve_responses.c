@@ -246,8 +246,7 @@ static enum sp_status write_input(struct sp_json_out *out, struct sp_serve_reque
     if (sp_json_kind(input) != SP_JSON_STRING) {
         sp_serve_fault_set(&request->fault, input ? "invalid_type" : "missing_required_parameter",
                            "input");
-        return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",
-                       input ? "empty or of another type" : "missing");
+        return sp_serve_wrong("input", input, "a string or an array of items", err);
     }
     if (!(st = append(&text, input, err))) write_message(out, "user", &text);
     sp_strbuf_release(&text);

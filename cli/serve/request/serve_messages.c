@@ -310,8 +310,7 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request, const st
                            : sp_json_kind(from) == SP_JSON_ARRAY ? "empty_array"
                                                                  : "invalid_type",
                            "messages");
-        return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
-                       from ? "empty or of another type" : "missing");
+        return sp_serve_wrong("messages", from, "an array of messages", err);
     }
     if ((st = check_tools(request, err))) return st;
     if ((st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err))) return st;

@@ -115,8 +115,14 @@ enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const 
 enum sp_status sp_serve_wrong(const char *key, const struct sp_json *value, const char *expected,
                               struct sp_err *err)
 {
+    /* An array in the place of an array is empty. */
+    const bool is_empty = sp_json_kind(value) == SP_JSON_ARRAY && strstr(expected, "array");
+
     return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
-                   value ? sp_json_kind_name(sp_json_kind(value)) : "missing", expected);
+                   is_empty ? "empty"
+                   : value  ? sp_json_kind_name(sp_json_kind(value))
+                            : "missing",
+                   expected);
 }
 
 enum sp_status sp_serve_read_kind(const struct sp_json **out, const struct sp_json *object,

@@ -137,7 +137,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
                                     const struct sp_json *message, struct sp_err *err)
 {
     const struct sp_json *calls = sp_json_get(message, "tool_calls");
-    const struct sp_json *legacy = sp_json_get(message, "function_call");
+    const struct sp_json *legacy = sp_json_get(message, "function_call"), *function;
     enum sp_status st = SP_OK;
 
     if (calls == NULL && legacy) return write_function_call(out, known, legacy, err);
@@ -152,8 +152,14 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
             return sp_fail(err, SP_E_INPUT, "tool_calls[%zu] is %s, expected an object", i,
                            sp_json_kind_name(sp_json_kind(call)));
         }
-        st = add_id(known, sp_serve_filled(call, "id"),
-                    sp_serve_filled(sp_json_get(call, "function"), "name"), err);
+        function = sp_json_get(call, "function");
+        if (sp_json_kind(function) != SP_JSON_OBJECT && !sp_serve_filled(call, "name") &&
+            !sp_json_has(call, "custom")) {
+            st = sp_serve_wrong("function", function, "an object", err);
+            sp_context(err, "tool_calls[%zu]", i);
+            return st;
+        }
+        st = add_id(known, sp_serve_filled(call, "id"), sp_serve_filled(function, "name"), err);
         if (!st) st = write_call(out, known, call, err);
     }
     sp_json_out_end(out, ']');
