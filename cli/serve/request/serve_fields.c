@@ -97,7 +97,7 @@ static enum sp_status read_parameter(const struct sp_serve_member *m, const char
 
     if (value == NULL) return SP_OK;
     st = is_number ? sp_parameter_of_json(&text, sp_parameter_find(parameter), value, err)
-                   : sp_serve_wrong(key, value, "number", err);
+                   : sp_serve_wrong(key, value, "a number", err);
     if (!st) st = sp_settings_set(&m->request->settings, parameter, text, err);
     free(text);
     if (st == SP_OK) return SP_OK;
