@@ -59,6 +59,15 @@ bool sp_repl_run_command(struct sp_repl *repl, char *line);
 void sp_repl_list_completions(struct sp_repl *repl);
 void sp_repl_release_completions(struct sp_repl_completions *completions);
 
+/* ---- /set (repl_set.c) ---- */
+
+/* Returns the first word of *text, which moves to the next word. */
+char *sp_repl_next_word(char **text);
+/* Returns a value without trailing whitespace and without the quotes around it. */
+char *sp_repl_value_of(char *text);
+void sp_repl_show_system(const struct sp_conversation *conversation);
+bool sp_repl_set(struct sp_repl *repl, char *words); /* a command; returns true */
+
 /* ---- saved sessions (saved_session.c) ----
  *
  * A session in a file: the messages, the system message, the reasoning and the settings, as JSON
