@@ -3,23 +3,6 @@
  * `~` lies between sums and products, `a if b else c` is loosest. */
 #include "runtime/template/jinja/jinja_tree.h"
 #include "runtime/template/jinja/jinja_machine.h"
-#include "format/base/number_text.h"
-
-#include <stdarg.h>
-
-void sp_jinja_reject(struct sp_jinja_parser *p, enum sp_status status, uint32_t line,
-                     const char *format, ...)
-{
-    char text[SP_ERR_TEXT];
-    va_list args;
-
-    va_start(args, format);
-    sp_number_vprint(text, sizeof text, format, args);
-    va_end(args);
-    sp_heap_fail(p->heap, status, "template:%u: %s", line, text);
-    while (p->at->token != SP_T_END)
-        p->at++;
-}
 
 static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)
 {
@@ -28,68 +11,12 @@ static void append(struct sp_jinja_node **list, struct sp_jinja_node *node)
     *list = node;
 }
 
-static void unexpected(struct sp_jinja_parser *p, const char *wanted)
-{
-    struct sp_value found = sp_value_name(sp_jinja_token_name(p->at->token));
-
-    if (p->at->token == SP_T_NAME || p->at->token == SP_T_STRING) found = p->at->value;
-    sp_jinja_reject(p, SP_E_INPUT, p->at->line, "unexpected %.*s, expected %s",
-                    (int)(found.len < 60 ? found.len : 60), found.text, wanted);
-}
-
-struct sp_jinja_node *sp_jinja_new_node(struct sp_jinja_parser *p, enum sp_jinja_kind kind)
-{
-    struct sp_jinja_node *node = sp_heap_take(p->heap, sizeof *node);
-
-    if (node == NULL) {
-        node = &p->no_node;
-        *node = (struct sp_jinja_node){0};
-    }
-    node->kind = (uint8_t)kind;
-    node->line = p->at->line;
-    return node;
-}
-
-void sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token)
-{
-    if (p->at->token != token)
-        unexpected(p, sp_jinja_token_name(token));
-    else if (token != SP_T_END)
-        p->at++;
-}
-
-static bool is_at_name(const struct sp_jinja_parser *p, const char *name)
-{
-    return p->at->token == SP_T_NAME && sp_text_is(p->at->value, name);
-}
-
-bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name)
-{
-    if (!is_at_name(p, name)) return false;
-    p->at++;
-    return true;
-}
-
-bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token)
-{
-    if (p->at->token != token || token == SP_T_END) return false;
-    p->at++;
-    return true;
-}
-
 /* True before another item of a list that ends with `close`; a comma between items is consumed. */
 static bool next_item(struct sp_jinja_parser *p, const struct sp_jinja_node *list,
                       enum sp_jinja_token close)
 {
     if (p->at->token != close && list != NULL) sp_jinja_expect(p, SP_T_COMMA);
     return p->at->token != close && !p->heap->status;
-}
-
-void sp_jinja_enter(struct sp_jinja_parser *p)
-{
-    if (++p->depth > SP_TEMPLATE_MAX_NESTING)
-        sp_jinja_reject(p, SP_E_INPUT, p->at->line, "nested deeper than %d levels",
-                        SP_TEMPLATE_MAX_NESTING);
 }
 
 /* Makes a node with two children. */
@@ -151,7 +78,7 @@ static bool begins_operand(const struct sp_jinja_parser *p)
 {
     switch (p->at->token) {
     case SP_T_NAME:
-        return !is_at_name(p, "else") && !is_at_name(p, "or") && !is_at_name(p, "and");
+        return !sp_jinja_is_at(p, "else") && !sp_jinja_is_at(p, "or") && !sp_jinja_is_at(p, "and");
     case SP_T_STRING:
     case SP_T_INT:
     case SP_T_FLOAT:
@@ -181,7 +108,7 @@ static struct sp_jinja_node *parse_test(struct sp_jinja_parser *p, struct sp_jin
     if (p->at->token == SP_T_LPAREN) {
         parse_args(p, &node->list);
     } else if (begins_operand(p)) {
-        if (is_at_name(p, "is")) unexpected(p, "one test, not a chain of them");
+        if (sp_jinja_is_at(p, "is")) sp_jinja_unexpected(p, "one test, not a chain of them");
         node->list = arg = sp_jinja_new_node(p, SP_J_ARG);
         arg->a = parse_postfix(p, parse_primary(p, false));
     }
@@ -244,7 +171,7 @@ static struct sp_jinja_node *parse_postfix(struct sp_jinja_parser *p, struct sp_
                 index->value = p->at++->value;
                 at = pair_up(p, SP_J_ITEM, 0, at, index);
             } else {
-                unexpected(p, "a name after the dot");
+                sp_jinja_unexpected(p, "a name after the dot");
             }
         } else if (sp_jinja_skip(p, SP_T_LBRACKET)) {
             at = parse_subscript(p, at);
@@ -343,7 +270,7 @@ static struct sp_jinja_node *parse_primary(struct sp_jinja_parser *p, bool with_
     else if (p->at->token == SP_T_NAME)
         parse_variable(p, node, with_fields);
     else
-        unexpected(p, "an expression");
+        sp_jinja_unexpected(p, "an expression");
     return node;
 }
 
@@ -389,7 +316,8 @@ static uint8_t take_comparison(struct sp_jinja_parser *p)
 {
     if (p->at->token >= SP_T_EQ && p->at->token <= SP_T_LT) return p->at++->token;
     if (sp_jinja_skip_name(p, "in")) return SP_T_IN;
-    if (is_at_name(p, "not") && p->at[1].token == SP_T_NAME && sp_text_is(p->at[1].value, "in")) {
+    if (sp_jinja_is_at(p, "not") && p->at[1].token == SP_T_NAME &&
+        sp_text_is(p->at[1].value, "in")) {
         p->at += 2;
         return SP_T_NOT_IN;
     }
@@ -519,7 +447,7 @@ static bool tuple_ends(const struct sp_jinja_parser *p, const char *stop)
     case SP_T_END:
         return true;
     default:
-        return stop != NULL && is_at_name(p, stop);
+        return stop != NULL && sp_jinja_is_at(p, stop);
     }
 }
 

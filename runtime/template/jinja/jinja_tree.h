@@ -141,9 +141,12 @@ struct sp_jinja_parser {
 /* Fails with "template:LINE: " and a message. */
 void sp_jinja_reject(struct sp_jinja_parser *p, enum sp_status status, uint32_t line,
                      const char *format, ...) SP_PRINTF(4, 5);
+/* Fails by the current token; `wanted` is for the message. */
+void sp_jinja_unexpected(struct sp_jinja_parser *p, const char *wanted);
 struct sp_jinja_node *sp_jinja_new_node(struct sp_jinja_parser *p, enum sp_jinja_kind kind);
 /* Consumes a token; another one is a failure. */
 void sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token);
+bool sp_jinja_is_at(const struct sp_jinja_parser *p, const char *name);
 bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name);
 bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token);
 /* Begins a nested part, which ends by p->depth--. */
