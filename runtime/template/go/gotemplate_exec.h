@@ -98,6 +98,9 @@ void sp_go_json(struct sp_builder *b, struct sp_value v);
 struct sp_value sp_go_message(struct sp_heap *heap, const struct sp_json *json);
 struct sp_value sp_go_tools(struct sp_heap *heap, const struct sp_json *json);
 
+/* Sets `cut` in the nodes that ollama cuts off for the last turn (gotemplate_cut.c). */
+void sp_gotemplate_cut(struct sp_go_node *body);
+
 /* ---- tokens (gotemplate_lex.c) ---- */
 
 enum sp_go_token {
