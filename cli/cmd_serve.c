@@ -12,7 +12,6 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/serve_start.h"
 #include "cli/serve/handlers.h"
-#include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/system/file_guard.h"
 #include "format/system/macos.h"

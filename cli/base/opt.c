@@ -62,8 +62,7 @@ static enum sp_status unknown(struct parser *p, const char *dashes, const char *
     sp_other_option_find(&ours, &hint, c, name);
     if (hint) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s: %s", dashes, name, hint);
     if (ours == NULL) ours = probable_name(c, name);
-    if ((strcmp(name, "q") == 0 || strcmp(name, "quantize") == 0) &&
-        p->args->command->takes_model) {
+    if (c->takes_model && (strcmp(name, "q") == 0 || strcmp(name, "quantize") == 0)) {
         return sp_fail(
             p->err, SP_E_USAGE,
             "unknown option %s%s: spectool create %s%s TYPE MODEL makes a quantized file", dashes,
