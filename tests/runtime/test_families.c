@@ -102,8 +102,11 @@ static void check_family(const char *folder)
 
 TEST(families)
 {
-    for (const char *const *name = golden_families(); *name; name++)
+    for (const char *const *name = golden_families(); *name; name++) {
+        size_t n_kept = kept_count();
         check_family(keep_format(TESTDATA "/families/%s", *name));
+        kept_release(n_kept);
+    }
 }
 
 TEST(newer_families)

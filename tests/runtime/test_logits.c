@@ -163,6 +163,7 @@ static void check_rows_of_family(const char *path, const char *npy, double most,
 TEST(families)
 {
     for (const char *const *name = golden_families(); *name; name++) {
+        size_t n_kept = kept_count();
         double most = close_tolerance;
         print_message("%s\n", *name);
         const char *folder = keep_format(TESTDATA "/families/%s", *name);
@@ -177,6 +178,7 @@ TEST(families)
             uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
             check_rows_of_family(path, keep_format("%s/logits_%zu.npy", folder, i), most, ids, n);
         }
+        kept_release(n_kept);
     }
 }
 
