@@ -43,7 +43,7 @@ def declarators(text, constants):
 
 
 def read(path):
-    text = "".join(open(p, encoding="ascii").read() for p in (path, path.replace(".h", "_measure.h")))
+    text = "".join(open(p, encoding="ascii").read() for p in (path, path.removesuffix(".h") + "_measure.h"))
     version = [re.search(rf"VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH")]
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     text = re.sub(r"\\\n", " ", text)
