@@ -18,6 +18,7 @@ jobs=$(nproc)
 passed=0 failed=0 seconds=
 export CCACHE_DIR="${CCACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-.}/.cache}/ccache}"
 export XDG_CACHE_HOME=/dev/null # the user's cache folder stays as it is
+export TSAN_OPTIONS="suppressions=$PWD/tests/races.supp"
 steps=${*:-format lint gcc clang asan tsan valgrind static}
 
 case $steps in
