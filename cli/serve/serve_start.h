@@ -68,8 +68,7 @@ struct sp_serve_guard {
  * thread. The caller sets the first members, up to `patience`, and `has_ranks`; the others are
  * zero. */
 SP_MUST_CHECK enum sp_status sp_serve_guard_start(struct sp_serve_guard *guard, struct sp_err *err);
-/* From now on the first signal ends the queue of the server in time; before, it ends the program.
- */
+/* From now on the first signal ends the server's queue in time; before, it ends the program. */
 void sp_serve_guard_serve(struct sp_serve_guard *guard);
 /* The seconds that pending responses still have. */
 double sp_serve_guard_seconds_left(const struct sp_serve_guard *guard);

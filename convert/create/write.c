@@ -21,6 +21,17 @@ static enum sp_status write_text(struct sp_pack_writer *w, enum sp_part part,
     return sp_pack_writer_section(w, part, section, text->at, text->size, err);
 }
 
+/* Copies a section of a packed source. */
+static enum sp_status copy_section(struct sp_pack_writer *w, enum sp_part part,
+                                   const struct sp_source *source,
+                                   const struct sp_pack_section *section, struct sp_err *err)
+{
+    enum sp_status st = sp_pack_writer_copy_section(w, part, section, err);
+
+    if (st) sp_context(err, "%s", source->path);
+    return st;
+}
+
 /* The compiled tokenizer: a packed source's own, or that of a checkpoint's tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
                                       enum sp_part part,
@@ -35,9 +46,7 @@ static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_
 
     if (source->pack) {
         map = sp_pack_find_section(source->pack, source->part, SP_SECTION_TOKENIZER_MAP);
-        st = map ? sp_pack_writer_copy_section(w, part, map, err) : SP_OK;
-        if (st) sp_context(err, "%s", source->path);
-        return st;
+        return map ? copy_section(w, part, source, map, err) : SP_OK;
     }
     if (source->texts[SP_SECTION_TOKENIZER].at == NULL) return SP_OK;
     st = sp_vocab_compile(&blob, &size, &source->texts[SP_SECTION_TOKENIZER],
@@ -60,8 +69,8 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
         enum sp_section kind = (enum sp_section)s;
         if (!sp_source_has_text(source, kind)) continue;
         st = source->pack
-                 ? sp_pack_writer_copy_section(
-                       w, part, sp_pack_find_section(source->pack, source->part, kind), err)
+                 ? copy_section(w, part, source,
+                                sp_pack_find_section(source->pack, source->part, kind), err)
                  : write_text(w, part, kind, &source->texts[s], err);
     }
     for (int s = SP_SECTION_ADAPTERS; s <= SP_SECTION_POOLING && !st; s++)
@@ -162,7 +171,7 @@ static enum sp_status write_stated(struct sp_pack_writer *w, const struct sp_cre
 
     if (text.at) return write_text(w, SP_PART_TARGET, kind, &text, err);
     if (target->pack) section = sp_pack_find_section(target->pack, target->part, kind);
-    return section ? sp_pack_writer_copy_section(w, SP_PART_TARGET, section, err) : SP_OK;
+    return section ? copy_section(w, SP_PART_TARGET, target, section, err) : SP_OK;
 }
 
 /* Records and texts of both parts. */

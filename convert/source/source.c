@@ -403,14 +403,11 @@ enum sp_status sp_source_read_text(struct sp_text *out, const struct sp_source *
                                    enum sp_section section, struct sp_err *err)
 {
     const struct sp_text *text = &source->texts[section];
-    enum sp_status st;
 
     *out = (struct sp_text){.size = text->size};
     if (text->at) return sp_copy_text(&out->at, text->at, text->size, err);
     if (source->pack == NULL) return SP_OK;
-    st = sp_pack_read_section(source->pack, source->part, section, out, err);
-    if (st) sp_context(err, "%s", source->path);
-    return st;
+    return sp_pack_read_section(source->pack, source->part, section, out, err);
 }
 
 static enum sp_status open_file(struct sp_source *source, char **warnings, struct sp_err *err)
