@@ -18,7 +18,7 @@ jobs=$(nproc)
 passed=0 failed=0 seconds=
 export CCACHE_DIR="${CCACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-.}/.cache}/ccache}"
 export XDG_CACHE_HOME=/dev/null # the user's cache folder stays as it is
-export TSAN_OPTIONS="suppressions=$PWD/tests/races.supp"
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions='$PWD/tests/races.supp'"
 steps=${*:-format lint gcc clang asan tsan valgrind static}
 
 case $steps in
@@ -49,7 +49,8 @@ build() {
 tests() {
     name=$1
     shift
-    ctest --test-dir "build/$name" -j "$jobs" --output-on-failure --no-tests=error --timeout 900 "$@" \
+    # one more than cores, since tests wait for the disk
+    ctest --test-dir "build/$name" -j $((jobs + 1)) --output-on-failure --no-tests=error --timeout 900 "$@" \
         >"build/$name.tests" 2>&1
     status=$?
     cat "build/$name.tests"

@@ -27,6 +27,7 @@ static const struct {
     {39, AFFINE, 8, 64},  {40, AFFINE, 8, 32},  {41, AFFINE, 2, 128},
 };
 enum { COLS = 512, N_TYPES = sizeof types / sizeof *types };
+_Static_assert(N_TYPES == SP_N_PACKED_DTYPES - SP_I4G32, "a row for each type that keeps codes");
 
 static const size_t numbers[] = {2, 4, 4, 2, 4, 1, 2, 2, 2};
 static const size_t scale_bytes[] = {0, 0, 2, 2, 2, 0, 0, 1, 1};
