@@ -10,7 +10,7 @@ struct sp_acts;
 
 struct sp_tile_kernels {
     /* Sets q, scale, both starts and the sums of row t from x; cols % 32 == 0
-     * (kernels.h). */
+     * (quantize/kernels/kernels.h). */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     /* The largest magnitude of n numbers, as f32 bits: those of finite floats order like the
      * floats, and NaN is the largest. */
