@@ -28,6 +28,10 @@ at=$(grep -abo SPTOKMAP packed.bin | head -n 1 | cut -d : -f 1)
 printf '\377' | dd of=packed.bin bs=1 seek=$((at + 1000)) conv=notrunc 2>/dev/null
 spectool quantize --draft q8 --requantize packed.bin damaged.bin
 echo "exit $?"
+at=$(grep -aboP '\x28\xb5\x2f\xfd' packed.bin | sed -n 5p | cut -d : -f 1) # the text of tokenizer.json
+printf '\377' | dd of=packed.bin bs=1 seek=$((at + 1000)) conv=notrunc 2>/dev/null
+spectool quantize --draft q8 --requantize packed.bin damaged.bin
+spectool export packed.bin damaged
 echo '# rules for single tensors: the last that matches decides, and the others keep their type'
 spectool create -f "$TESTDATA/tiny/Modelfile" -o plain.bin 2>/dev/null
 spectool quantize --rule 'layers.*_proj.weight=q4' --rule 'layers.[12].mlp.*=q6' --rule 'draft:fc.weight=Q3' plain.bin ruled.bin
