@@ -470,6 +470,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     sp_scheduler_release(session->package->scheduler);
     sp_detokenizer_close(run.detokenizer);
     session->speculator->grammar_draft = NULL;
+    session->speculator->n_ends = 0;
     sp_drafter_close(run.grammar_draft);
     sp_constraint_close(run.constraint);
     sp_reasoning_limiter_close(run.limiter);
